@@ -15,7 +15,6 @@ from compiler.graph.finished import Finished
 from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from tfdeploy.runtime.records.result import Result, Seconds
 
 CLASSIFIER = """
 tfdeploy = 1
@@ -54,9 +53,12 @@ def classifier(
 
 
 def spec_of(text: str, **overrides: str) -> ir.Spec:
-    """Return the spec of a text, every keyword being an override (`clones__batch="4"` for `clones.batch`)."""
+    """Return the spec of a text, every keyword being an override (`clones__batch="4"` for `clones.batch`).
+
+    It may use Python, which is beside it in the folder that a graph is made with as `base`.
+    """
     pairs = [(key.replace("__", "."), value) for key, value in overrides.items()]
-    reading = grammar.read("test.tfdeploy", pairs, text=text)
+    reading = grammar.read("test.tfdeploy", pairs, text=text, allow_python=True)
     assert reading.spec is not None, [f"{each.code} {each.message}" for each in reading.diagnostics]
     return reading.spec
 
@@ -66,12 +68,6 @@ def refusal(call: Callable[..., object], *arguments: Any, **named: Any) -> Any:
     with pytest.raises(RunError) as caught:
         call(*arguments, **named)
     return caught.value.diagnostic
-
-
-def make_result(**more: Any) -> Result:
-    """Return the result of a run."""
-    given = {"status": "finished", "steps": 20, "loss": 0.5, "metrics": {}, "examples_per_second": 1000.0}
-    return Result(**{**given, "seconds": Seconds(1.0, 0.5, 2.0), "directory": "runs/x", **more})  # type: ignore[arg-type]
 
 
 def examples(count: int, seed: int = 0) -> dict[str, Any]:
@@ -215,6 +211,26 @@ class Training:
         """Do `count` steps; return the total loss before each."""
         fetches = [self.compiled.total_loss, self.compiled.train_op]
         return [float(self.session.run(fetches)[0]) for _ in range(count)]
+
+    def traced(self, fetches: Any = None) -> Any:
+        """Do a step, or something else; return what TensorFlow records of ops and graphs of devices."""
+        import tensorflow as tf
+
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(
+            trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
+        )
+        wanted = self.compiled.train_op if fetches is None else fetches
+        self.session.run(wanted, options=options, run_metadata=metadata)
+        return metadata
+
+    def evaluated(self, arrays: Mapping[str, Any], fetches: Any) -> Any:
+        """Return tensors of the evaluation of all examples."""
+        import tensorflow as tf
+
+        pipe = self.compiled.evaluation.pipe
+        self.session.run(pipe.attach(lambda: tf.data.Dataset.from_tensors(dict(arrays))))
+        return self.session.run(fetches)
 
     def values(self) -> dict[str, Any]:
         """Return every variable of a checkpoint by name."""

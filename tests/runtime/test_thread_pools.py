@@ -1,4 +1,4 @@
-"""The threads of a process are those that the spec asks for, whatever session was first."""
+"""How TensorFlow starts in a process: its threads, what it writes, and what it is told of many clones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import grammar
 from tests import forked
+from tests.cli.conftest import GOOD
 from tests.folders import ROOT
+from tfdeploy.runtime import many_clones
+from tfdeploy.runtime.start_tensorflow import _silenced
 
 SPEC = """
 tfdeploy = 1
@@ -76,3 +80,30 @@ def test_a_run_has_the_threads_of_its_spec(tmp_path: Path) -> None:
                 time.sleep(0.05)
         finally:
             run.send_signal(signal.SIGKILL)
+
+
+def _fail() -> None:
+    with _silenced():
+        os.write(2, b"libcudart.so is missing\n")
+        raise ImportError
+
+
+def test_messages_are_shown_if_loading_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    """They are written to descriptor 2, past Python, and say why it has failed."""
+    with _silenced():
+        os.write(2, b"looking for GPUs\n")
+    assert capfd.readouterr().err == ""
+    with pytest.raises(ImportError):
+        _fail()
+    assert capfd.readouterr().err == "libcudart.so is missing\n"
+
+
+def test_tensorflow_shows_messages_only_if_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook does not ask for them."""
+    shown: list[bool] = []
+    monkeypatch.setattr(many_clones, "plan_of", lambda *_, verbose, **_more: shown.append(verbose))
+    monkeypatch.setattr(many_clones, "why_not", lambda _: "it is small")
+    spec = grammar.read("m.tfdeploy", text=GOOD).spec
+    assert spec is not None
+    reasons = {many_clones.map_by_kinds(spec), many_clones.map_by_kinds(spec, verbose=True)}
+    assert (reasons, shown) == ({"it is small"}, [False, True])

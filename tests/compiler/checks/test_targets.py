@@ -1,13 +1,14 @@
-"""Rules and defaults that name no device."""
+"""Rules and defaults that name no device, groups of devices, and the speed of links."""
 
 from __future__ import annotations
 
 import pytest
 
-from compiler.checks.devices import targets_name_devices
+from compiler.checks import check_spec
+from compiler.checks.devices import groups_fit_devices, targets_name_devices
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
-from tests.compiler.placement.places import MODEL
+from tests.compiler.placement.places import MODEL, places
 from tests.support import marked, spec_of
 
 
@@ -50,3 +51,52 @@ def test_clones_without_a_rule_need_a_worker() -> None:
     assert (fault.code, fault.message) == ("TFD503", "there is no device for `clones`")
     assert fault.notes == ("the placement is `clones -> cpu[*]`",)
     assert told("clones -> ps[*]", 'job "ps" { tasks = 2 }') == []
+
+
+@pytest.mark.parametrize(
+    ("size", "index", "codes"),
+    [(2, 1, []), (2, 2, ["TFD514"]), (5, 4, ["TFD513"]), (4, 3, []), (1, 0, []), (2, 3, ["TFD514"])],
+)
+def test_a_group_has_its_devices_and_members(size: int, index: int, codes: list[str]) -> None:
+    """Members are counted from 0; a group cannot be larger than the devices it is made of."""
+    found = places(
+        f"""devices {{ cpu = 4 }}
+clones {{ batch = 2 }}
+place {{
+  clones -> groups(cpu[*], size = {size})
+  ops("dense/*") -> group[{index}]
+}}"""
+    )
+    assert [each.code for each in groups_fit_devices(found.spec, found.topology)] == codes
+
+
+def test_without_groups_a_clone_has_one_device() -> None:
+    """Its only member is that device."""
+    rules = 'ops("a/*") -> group[0]\n ops("b/*") -> group[1]'
+    found = places(f"devices {{ cpu = 2 }}\nclones {{ batch = 2 }}\nplace {{\n {rules}\n}}\n")
+    (fault,) = groups_fit_devices(found.spec, found.topology)
+    assert (fault.code, fault.span and fault.span.text) == ("TFD514", "group[1]")
+
+
+def test_devices_that_are_not_declared_may_have_links() -> None:
+    """Without `cpu`, `gpu` and jobs they are those of the machine of a run, which `check` does not know."""
+    found = check_spec(spec_of(f"{MODEL}devices {{ link = 1GiB }}\ntrain {{ steps = 1 }}\n"))
+    assert "TFD516" not in [each.code for each in found]
+
+
+@pytest.mark.parametrize(
+    ("devices", "warned"),
+    [
+        ("cpu = 2\n link = 1GiB", True),
+        ("cpu = 2", False),
+        ("cpu = 1\n gpu = 1\n link = 1GiB", False),
+        ('job "worker" { tasks = 2 }\n link = 1GiB', False),
+    ],
+)
+def test_a_link_is_between_gpus_or_tasks(devices: str, *, warned: bool) -> None:
+    """CPU devices of one process share its memory; after the warning, other checks go on."""
+    found = check_spec(spec_of(f"{MODEL}devices {{\n {devices}\n}}\ntrain {{ steps = 1 }}\n"))
+    assert [each.code for each in found] == [*["TFD516"] * warned, "TFD509"]
+    assert not any(each.is_error for each in found)
+    for each in found[:warned]:
+        assert marked(each) == "1GiB"

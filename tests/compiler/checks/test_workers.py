@@ -1,10 +1,10 @@
-"""Workers that have graphs of their own: each has clones, equal batches and its own devices."""
+"""Workers that have graphs of their own, and batches that the clones of a spec can share."""
 
 from __future__ import annotations
 
 import pytest
 
-from compiler.checks.devices import workers_are_whole, workers_can_change
+from compiler.checks.devices import batches_fit_clones, workers_are_whole, workers_can_change
 from tests.compiler.placement.places import places
 
 CLUSTER = """
@@ -142,3 +142,32 @@ def test_at_least_two_workers_train() -> None:
     found = places('devices { job "worker" { tasks = 1..4 } }\nclones { batch = 2 }')
     (told,) = workers_can_change(found.spec, found.topology)
     assert (told.message, told.help) == ("`tasks = 1..4` begins with one worker", "begin with two")
+
+
+@pytest.mark.parametrize(
+    ("clones", "accumulate", "message"),
+    [
+        ("global_batch = 12", 1, None),
+        ("global_batch = 12", 2, None),
+        ("global_batch = 14", 1, "a global batch of 14 does not divide evenly among 3 clones"),
+        (
+            "global_batch = 15",
+            2,
+            "a global batch of 15 does not divide evenly among 3 clones with 2 micro-batches each",
+        ),
+        ("count = 7, global_batch = 14", 1, None),
+        ("batch = [4, 5, 6]", 1, None),
+        ("batch = [4, 5]", 1, "`batch` lists 2 numbers for 3 clones"),
+        ("batch = [4, 5, 6, 7]", 1, "`batch` lists 4 numbers for 3 clones"),
+        ("count = 2, batch = [4, 5]", 1, None),
+        ("batch = 7", 2, None),
+    ],
+)
+def test_batches_and_clones(clones: str, accumulate: int, message: str | None) -> None:
+    """Without a number of clones there is one on each device; micro-batches divide the batch further."""
+    found = places(f"devices {{ gpu = 3 }}\nclones {{ {clones} }}\nupdate {{ accumulate = {accumulate} }}\n")
+    faults = list(batches_fit_clones(found.spec, found.topology))
+    assert [each.message for each in faults] == ([] if message is None else [message])
+    for each in faults:
+        assert each.span is not None
+        assert each.span.text in clones

@@ -1,16 +1,27 @@
-"""Memory that is forecast, held against the memory that a spec gives."""
+"""Forecasts of memory and time: held against what a spec gives, what would help, and when they are made."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from attrs import evolve
 
-from compiler.conditions import has_limits, too_full
+from compiler import conditions
+from compiler.conditions import has_limits, require_expectations, too_full
+from compiler.graph.build import compile_step
+from compiler.pipeline import make_plan
 from compiler.report.devices import pools
 from compiler.report.terminal import fullness
 from compiler.report.view import View
+from compiler.step.read.memory import forecast_memory
+from compiler.time.forecast import forecast_step
 from dsl import ir
+from tests.compiler.graph.tower.test_recompute import chain
+from tests.compiler.time.steps import Machine, op, step
 from tests.placement_maps import make_map
-from tests.support import classifier
+from tests.support import classifier, refusal_of
 
 KIB = 1024
 
@@ -56,3 +67,70 @@ def test_without_a_limit_or_a_forecast_nothing_is_said() -> None:
     known = all(each.memory_bytes is not None for each in placement.devices)
     assert bool(pools(limited)) == known
     assert fullness(placement, View()) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "written", "advice"),
+    [(6_000_000, "6MB", "`update { recompute = memory(6MB) }`"), (20_000, "20KB", "smaller batches")],
+)
+def test_the_setting_is_named_only_if_it_suffices(limit: int, written: str, advice: str) -> None:
+    """The limit is that of the condition; if nothing reaches that, the help is the one of others."""
+    spec = chain("none", blocks=4, width=64, batch=64)
+    condition = ir.Condition(
+        "memory", (ir.DeviceSet((ir.DevicePattern("cpu"),)),), "<=", limit, f"memory(cpu[*]) <= {written}"
+    )
+    compiled = compile_step(make_plan(evolve(spec, expect=ir.Expect((condition,)))))
+    found = refusal_of(lambda: require_expectations(compiled, forecast_memory(compiled.step)))
+    assert found.code == "TFD532"
+    assert advice in (found.help or "")
+    assert ("recompute" in (found.help or "")) == (limit > 100_000)
+
+
+@pytest.fixture
+def forecast(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Replace the forecast of a graph by one of 3 ms; return the profiles that it is asked for with."""
+    profiles: list[Any] = []
+
+    def forecast_time(_: Any, profile: Any) -> Any:
+        profiles.append(profile)
+        return forecast_step(step([op("a=3")], []), Machine())
+
+    monkeypatch.setattr(conditions, "sized_step", lambda compiled: compiled.step)
+    monkeypatch.setattr(conditions, "forecast_time", forecast_time)
+    return profiles
+
+
+def graph(**devices: Any) -> Any:
+    """Return what stands for the graph of a spec with such devices."""
+    spec = classifier()
+    plan = SimpleNamespace(spec=evolve(spec, devices=evolve(spec.devices, **devices)))
+    return SimpleNamespace(plan=plan, step=SimpleNamespace(plan=plan))
+
+
+def test_a_forecast_names_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, forecast: list[Any]) -> None:
+    """The file of a profile, the hardware that the spec names, or nothing."""
+    for devices, source in (({"kind": "v100"}, "v100"), ({}, "")):
+        found = conditions.map_time(graph(**devices))
+        assert found is not None
+        assert (found.source, found.seconds) == (source, pytest.approx(3e-3))
+    profile = SimpleNamespace(path="p.json", profile="costs")
+    monkeypatch.setattr(conditions, "find_profile", lambda *asked: profile if asked[1] == "p.json" else None)
+    measured = conditions.time_of(graph(kind="v100"), "p.json")
+    assert measured is not None
+    assert measured[1] == "p.json"
+    assert forecast == [None, None, "costs"]
+    monkeypatch.setattr(conditions, "forecast_time", lambda *_: None)
+    assert conditions.time_of(graph()) is conditions.map_time(graph()) is None
+
+
+def test_a_forecast_is_made_only_for_a_condition(
+    monkeypatch: pytest.MonkeyPatch, forecast: list[Any]
+) -> None:
+    """It takes time itself."""
+    monkeypatch.setattr(conditions, "needs_time", lambda _: False)
+    assert conditions.time_if_needed(graph()) is None
+    assert forecast == []
+    monkeypatch.setattr(conditions, "needs_time", lambda _: True)
+    found = conditions.time_if_needed(graph())
+    assert found is not None
+    assert found.seconds == pytest.approx(3e-3)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
 from compiler.graph.kept_tensors import discarded_graph, without_tensors
 from compiler.graph.storage.export import plain_model
 from tests.graphs import graph_of
@@ -223,9 +222,7 @@ def test_objects_of_the_users_that_keep_tensors(tmp_path: Path) -> None:
         folder = tmp_path / str(len(found))
         folder.mkdir()
         (folder / "keeps.py").write_text(MODULE.format(maker=maker, tensors=maker == "tf.constant"))
-        reading = grammar.read(folder / "own.tfdeploy", text=OWN, allow_python=True)
-        assert reading.spec is not None, [each.message for each in reading.diagnostics]
-        with Training(reading.spec, arrays, base=str(folder)) as training:
+        with Training(spec_of(OWN), arrays, base=str(folder)) as training:
             results = {name: each.result for name, each in training.compiled.metrics.items()}
             scores = training.session.run((training.compiled.total_loss, results))
             found.append((scores, training.restart().steps(2), training.values()))

@@ -9,7 +9,7 @@ The records of a step say of each op what TensorFlow says of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -88,7 +88,19 @@ CASES: dict[str, tuple[str, ...]] = {
     "workers": ("variables -> balanced(ps[*])", BETWEEN, SERVERS),
     "workers packed": ("variables -> sharded(ps[*])", f"{BETWEEN}, ema = 0.9, backup = 1", SERVERS),
     "workers async": ("variables -> balanced(ps[*])", f"{BETWEEN}, mode = async", SERVERS),
+    "workers clipped": ("", f"{BETWEEN}, ema = 0.9, backup = 1, clip = global_norm(1)", SERVERS),
+    "copies on GPUs": (COPIES, f"{ADAM}, aggregate = ring", "cpu = 1\n gpu = 2", "4", ", summaries = all"),
 }
+
+
+def compiled_cases(name: str) -> Iterator[CompiledGraph]:
+    """Yield the graph of a case, or those of the first two workers."""
+    place, update, devices, batch, train = (*CASES[name], *("cpu = 3", "4", "")[len(CASES[name]) - 2 :])
+    seen = DENSE if "collective" in update else TABLE
+    given = {"devices": devices, "batch": batch, "place": place, "update": update, "train": train}
+    spec = spec_of(MODEL.format(found=seen, **given))
+    for worker in (0, 1) if "between_graph" in update else (0,):
+        yield graph_of(spec, emulate=True, worker=worker)
 
 
 def lines_of(graph: Any) -> list[str]:
@@ -145,12 +157,25 @@ def expect_records_of(compiled: CompiledGraph) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_ops_of_a_graph(name: str, golden: Callable[[str, str], None]) -> None:
     """All of them, with what each is and takes; the records of the step say the same."""
-    place, update, devices, batch, train = (*CASES[name], *("cpu = 3", "4", "")[len(CASES[name]) - 2 :])
-    seen = DENSE if "collective" in update else TABLE
-    given = {"devices": devices, "batch": batch, "place": place, "update": update, "train": train}
-    spec, text = spec_of(MODEL.format(found=seen, **given)), ""
-    for worker in (0, 1) if "between_graph" in update else (0,):
-        compiled = graph_of(spec, emulate=True, worker=worker)
+    text = ""
+    for compiled in compiled_cases(name):
         text += _parts(lines_of(compiled.graph))
         expect_records_of(compiled)
     golden(f"graphs/{name.replace(' ', '_')}.txt", text)
+
+
+@pytest.mark.family(every=3)
+@pytest.mark.parametrize("name", ["copies on GPUs", "local", "workers clipped"])
+def test_names_of_ops_beside_the_towers(name: str, golden: Callable[[str, str], None]) -> None:
+    """By them maps, traces and errors speak of all ops but first values; with types, roles and devices."""
+    compiled = next(compiled_cases(name))
+    found = [
+        f"{op.name} {op.type} {entry.role} {entry.device.ref}\n"
+        for op in compiled.graph.get_operations()
+        if "/Initializer/" not in op.name
+        and (
+            (entry := compiled.ledger.entries[op.name]).clone is None
+            or entry.role not in {"forward", "gradient"}
+        )
+    ]
+    golden(f"names/{name.replace(' ', '_')}.txt", "".join(sorted(found)))

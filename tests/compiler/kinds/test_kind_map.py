@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import pytest
 from attrs import evolve
 
 from compiler.kinds.kind_map import KindMap
 from compiler.kinds.kinds import BusyKind, KindTime, LinkTimeKind, SlotKind
 from compiler.mapping.records import DeviceTime, LinkTime, MapSlot, MapTensor, PlacementMap, Sought
+from compiler.report.compare import compare
+from compiler.report.page.data import Side, diff_data
 from tests.placement_maps import make_kinds, make_map
 
 SERVER, GPU = "ps[0].cpu[0]", "worker[{task}].gpu[{device}]"
@@ -151,3 +155,86 @@ def test_readers_ask_the_same_of_both_maps() -> None:
     held, held_by_each = placement.held(), placement.expanded().held()
     assert {held[each.like.name] for each in placement.op_kinds if each.like.name in held} == {64}
     assert held_by_each["fc1/kernel"] == held["fc1/kernel"]
+
+
+def _moved() -> KindMap:
+    """Return the map with the read of all clones but the first on a GPU, which makes a link larger."""
+    placement = make_kinds()
+    ops = list(placement.op_kinds)
+    read = ops[8]
+    assert read.of == 4
+    ops[8] = evolve(read, like=evolve(read.like, requested="worker[{task}].gpu[{device}]"))
+    links = list(placement.transfer_kinds)
+    links[3] = evolve(links[3], like=evolve(links[3].like, bytes=128))
+    return evolve(placement, op_kinds=tuple(ops), transfer_kinds=tuple(links))
+
+
+def test_only_what_differs_is_expanded() -> None:
+    """The comparison, and its page, are those of the expanded maps."""
+    before, after = make_kinds(), _moved()
+    found = compare(before, after)
+    assert found == compare(before.expanded(), after.expanded())
+    assert len(found.ops) == len(found.links) == 63 * 7
+    assert {each.before for each in found.ops} == {("ps[0].cpu[0]",)}
+    one, other = before.expanded(after), after.expanded(before)
+    assert len(one.ops) == len(other.ops) == 63 * 7
+    assert len(one.transfers) == 63 * 7
+    sides = [(Side("a", before, {}), Side("b", after, {}))]
+    sides.append((Side("a", before.expanded(), {}), Side("b", after.expanded(), {})))
+    pages = [diff_data(*each, found) for each in sides]
+    assert pages[0] == pages[1]
+
+
+def test_maps_of_other_numbers_of_clones_are_compared_as_well() -> None:
+    """Everything is expanded for that, also if one of them has the records of each clone."""
+    few, many = make_kinds(2, 2), make_kinds(3, 2)
+    found = compare(few, many)
+    assert found == compare(few.expanded(), many.expanded()) == compare(few, many.expanded())
+    assert {each.clone for each in found.ops} == {4, 5}
+
+
+GLOBS = {
+    "clone_*/fc1/MatMul": ("clone_", "/MatMul"),
+    "clone_[!]0-3]/*": ("clone_", "clone"),
+    "fc1/kernel": ("fc1/kernel", "/kernel"),
+    "*": ("", ""),
+}
+
+
+@pytest.mark.parametrize("glob", GLOBS)
+def test_what_all_names_have_that_match_a_glob(glob: str) -> None:
+    """A beginning, and a text without digits, brackets or what a number of a clone may stand in."""
+    sought = Sought.of_glob(glob)
+    assert (sought.begin, sought.part) == GLOBS[glob]
+
+
+@pytest.mark.parametrize("glob", ["clone_4/*", "*_5/fc1/M*", "*kernel/read", "clone_[3-4]/fc?/*", "*/read_1"])
+def test_members_are_those_whose_names_match(glob: str) -> None:
+    """All ops with such names are found, in the graph or in their tower, and no others."""
+    placement = make_kinds(3, 2)
+    names = [each.name for each in placement.expanded().ops]
+    inside = [name.partition("/")[2] if name.startswith("clone_") else name for name in names]
+    wanted = sum(
+        fnmatchcase(name, glob) or fnmatchcase(own, glob) for name, own in zip(names, inside, strict=True)
+    )
+    found = 0
+    for at, members in placement.members_sought(Sought.of_glob(glob)):
+        every = placement.kinds[placement.op_kinds[at].of].count
+        assert members is None or members
+        found += every if members is None else len(members)
+    assert found == wanted
+
+
+def test_only_names_that_may_match_are_written() -> None:
+    """Of a name that is known but for its end, those of other clones and of other ops are not looked at."""
+    asked: list[str] = []
+
+    def matches(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    sought = Sought.of_glob("clone_5/fc1/*", matches)
+    assert list(make_kinds(3, 2).members_sought(sought)) == []
+    written = [each for each in asked if each.startswith("clone_")]
+    assert written
+    assert all(each.startswith("clone_5/fc1/") for each in written)

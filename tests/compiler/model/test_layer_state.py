@@ -1,4 +1,4 @@
-"""What layers know beside their weights, put into their calls."""
+"""What layers know beside their weights, put into their calls, and results that are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.model.elaborate import elaborate
-from compiler.model.graph import ModelGraph
+from compiler.model.graph import ModelGraph, kept_for_latest
 from compiler.model.layer_state import adapting_layers, split_of, with_states, with_vocabularies
 from dsl import ir
 from tests.support import marked, refusal_of, spec_of
@@ -113,3 +113,18 @@ def test_states_replace_what_they_were_made_from() -> None:
     }
     assert adapting_layers(after) == []
     assert with_states(before, {}) is before
+
+
+def test_a_result_is_made_once_for_an_object() -> None:
+    """The same object gets the same result; an equal one, and the first one after another, a new one."""
+    given: list[list[int]] = []
+
+    @kept_for_latest
+    def counted(argument: list[int]) -> int:
+        """Return how often this was called."""
+        given.append(argument)
+        return len(given)
+
+    one, equal = [1], [1]
+    assert [counted(one), counted(one), counted(equal), counted(one)] == [1, 1, 2, 3]
+    assert counted.__doc__ == "Return how often this was called."

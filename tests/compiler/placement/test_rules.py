@@ -6,10 +6,13 @@ import pytest
 from attrs import evolve
 
 import grammar
+from compiler.mapping.records import RuleRef
 from compiler.placement.rules import Rulebook
 from compiler.plan import Tower
 from compiler.reasons import Placed, Reason
 from compiler.towers import towers_of_worker
+from dsl import ir
+from dsl.source import Source, Span
 from tests.compiler.placement.places import MODEL, Places, places, variables
 from tests.support import marked
 
@@ -288,3 +291,22 @@ def test_rules_without_devices_of_their_own() -> None:
     with pytest.raises(TypeError, match="Replicated names no devices"):
         found.book.devices(reason.target)
     assert found.book.optimizer().reason.target is None
+
+
+SPAN = Span(Source("a.tfdeploy", "place {\n  variables -> cpu[0]\n}\n"), 10, 29)
+RULE = ir.Rule(ir.Selector("variables"), ir.Replicated(), span=SPAN)
+
+
+def test_what_follows_another_thing_tells_what_placed_that() -> None:
+    """At the end of the chain; a rule has its place in the spec, and a default has none."""
+    placed = Reason("variables -> cpu[0]", "rule", RULE)
+    slot = Reason("dense/kernel", "follows", RULE, cause=placed)
+    update = Reason("dense/kernel/momentum", "follows", RULE, cause=slot)
+    default = Reason("clones -> gpu[*]", "default")
+    assert RuleRef.of(placed) == RuleRef("a.tfdeploy", 2, 3, "variables -> cpu[0]", "rule")
+    assert RuleRef.of(update) == RuleRef(
+        "a.tfdeploy", 2, 3, "dense/kernel/momentum", "follows", "variables -> cpu[0]"
+    )
+    assert RuleRef.of(default) == RuleRef(None, None, None, "clones -> gpu[*]", "default")
+    followed = Reason("op", "follows", cause=default)
+    assert RuleRef.of(followed) == RuleRef(None, None, None, "op", "follows", "clones -> gpu[*]")

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from compiler.suggest.outcome import WORTH, Goal, NoForecastError, Outcome, best_of
 from compiler.time.forecast import forecast_step
-from tests.compiler.time.simulation.test_simulate_until import MACHINE, tangle
+from tests.compiler.time.simulation.test_others import MACHINE, tangle
 from tests.compiler.time.steps import CPU, GPU, Machine, op, step
 from tests.placement_maps import make_map
 

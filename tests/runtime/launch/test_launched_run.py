@@ -1,12 +1,16 @@
-"""What a launch passes on and leaves behind."""
+"""What a launch passes on and leaves behind, and the process of a task."""
 
 from __future__ import annotations
 
+import os
+import runpy
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from importlib import util
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -18,7 +22,9 @@ import grammar
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import parse_record
+from tests.folders import ROOT
 from tests.runtime.tasks import SPEC
+from tfdeploy.runtime.launch import child
 from tfdeploy.runtime.launch import launched_run as module
 from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
 from tfdeploy.runtime.launch.launcher import TaskCommand
@@ -286,3 +292,32 @@ def test_tasks_get_the_options_of_their_run(tmp_path: Path) -> None:
         assert command.chief_options == ()
     assert module._flags(spec, RunOptions()) == []
     assert module._flags(spec, RunOptions(verbose=True)) == ["--verbose"]
+
+
+def test_a_task_without_its_launcher_ends_as_if_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit code is that of a process that SIGKILL has ended."""
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    reading, writing = os.pipe()
+    os.close(writing)
+    child._end_with(reading)
+    os.close(reading)
+    assert codes == [128 + 9]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_project_is_found_if_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, *, installed: bool
+) -> None:
+    """Its folder comes last, and only if it is needed; that of the script is no place for imports."""
+    ran: list[str] = []
+    own, path = str(Path(child.__file__).parent), ["first"]
+    monkeypatch.setattr(child, "follow", lambda pipe, parent: ran.append(f"{pipe} {parent}"))
+    monkeypatch.setattr(runpy, "run_module", lambda name, **_: ran.append(name))
+    monkeypatch.setattr(util, "find_spec", lambda _: child if installed else None)
+    monkeypatch.setattr(sys, "argv", ["child.py", "5", "77", "check", "a"])
+    monkeypatch.setattr(sys, "path", [own, *path])
+    child.main()
+    assert ran == ["5 77", "tfdeploy"]
+    assert sys.argv == ["tfdeploy", "check", "a"]
+    assert sys.path == (path if installed else [*path, str(ROOT)])

@@ -1,4 +1,4 @@
-"""What graphs are compared with, on towers that only hold numbers."""
+"""What graphs are compared with, on towers that only hold numbers, without random numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from compiler.graph.tower.template import WeightInfo
+from compiler.model.graph import LayerNode, ModelGraph
 from dsl import ir
 from tfdeploy.runtime.verify import compare
+from tfdeploy.runtime.verify.examples import without_randomness
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup
 
 WEIGHTS = {
@@ -171,3 +173,38 @@ def test_the_parts_of_a_loss_are_told_with_what_they_are_divided_by() -> None:
         compiled=SimpleNamespace(losses=losses, train_op="train"), session=SimpleNamespace(run=run)
     )
     assert Trial.step_parts(trial) == [(3.0, 1.0), (6.0, 2.0)]
+
+
+DROPOUT = ir.Call("Dropout", (0.5,))
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (ir.Call("Dense", (3,), {"activation": "relu"}), ir.Call("Dense", (3,), {"activation": "relu"})),
+        (ir.Call("Dropout", (0.5,), {"seed": 3}), ir.Call("Dropout", (0.0,))),
+        (ir.Call("GaussianNoise", (), {"stddev": 0.5}), ir.Call("GaussianNoise", (0.0,))),
+        (
+            ir.Call("RandomCrop", (8, 9), {"seed": 3, "data_format": "channels_last"}),
+            ir.Call("CenterCrop", (8, 9), {"data_format": "channels_last"}),
+        ),
+        (ir.Call("RandomFlip", ("horizontal",)), ir.Call("Identity")),
+        (ir.Call("RandAugment", ((0, 1),)), ir.Call("Identity")),
+        (
+            ir.Call("LSTM", (4,), {"dropout": 0.5, "recurrent_dropout": 0.25, "unroll": True}),
+            ir.Call("LSTM", (4,), {"dropout": 0.0, "recurrent_dropout": 0.0, "unroll": True}),
+        ),
+        (
+            ir.Call("Wrapped", (DROPOUT,), {"by": DROPOUT}),
+            ir.Call("Wrapped", (ir.Call("Dropout", (0.0,)),), {"by": ir.Call("Dropout", (0.0,))}),
+        ),
+    ],
+    ids=lambda call: call.name,
+)
+def test_layers_draw_no_numbers(call: ir.Call, expected: ir.Call) -> None:
+    """Rates are zero, random images stay as they are, crops are in the middle, and all else is as it was."""
+    nodes = LayerNode("one", "layer", call), LayerNode("two", "operation", call)
+    model = ModelGraph("small", (), nodes, (), (), (), ())
+    layer, operation = without_randomness(model).layers
+    assert layer.call == expected
+    assert operation.call == call

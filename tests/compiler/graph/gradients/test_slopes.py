@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import Training
+from tests.support import Training, spec_of
 
 OWN = """
 import tensorflow as tf
@@ -66,10 +65,7 @@ train {{
 
 def spec_with(regularizer: str, variables: str) -> ir.Spec:
     """Return the spec of two clones of a layer whose kernel is regularized."""
-    text = SPEC.format(regularizer=regularizer, variables=variables)
-    found = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
-    assert found is not None
-    return found
+    return spec_of(SPEC.format(regularizer=regularizer, variables=variables))
 
 
 def kernels(training: Training) -> list[Any]:

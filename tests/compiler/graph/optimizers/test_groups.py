@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
 from compiler.report.view import Ink
 from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from tests.graphs import graph_of
-from tests.support import Training, largest_difference, marked
+from tests.support import Training, largest_difference, marked, spec_of
 
 STEPS = 20
 BATCH = 12
@@ -121,10 +120,7 @@ def _own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bag(optimizer: str) -> ir.Spec:
     """Return the spec with something about optimizers in `update`."""
-    text = SPEC.format(half=BATCH // 2, optimizer=optimizer)
-    reading = grammar.read("test.tfdeploy", text=text, allow_python=True)
-    assert reading.spec is not None, [f"{each.code} {each.message}" for each in reading.diagnostics]
-    return reading.spec
+    return spec_of(SPEC.format(half=BATCH // 2, optimizer=optimizer))
 
 
 def batches() -> dict[str, Any]:

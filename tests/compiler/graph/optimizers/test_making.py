@@ -1,19 +1,24 @@
-"""The rules that calls of a spec make: what their learning rate is at each step, and what is refused."""
+"""The rules that calls of a spec make: learning rates, what is refused, constraints on pieces of a weight."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 
-import grammar
 from compiler.graph.optimizers import make_optimizer
+from compiler.graph.optimizers.divisible import _keeps_pieces
+from compiler.graph.optimizers.groups import tables_dominate
 from compiler.graph.optimizers.making import make_groups
+from compiler.graph.tower.template import WeightInfo
+from compiler.shards import cut
 from dsl import ir
 from tests.compiler.graph.optimizers.test_optimizers import SPEC
-from tests.support import refusal_of
+from tests.support import refusal_of, spec_of
 
 OWN = """
 import keras
@@ -56,9 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def update_of(text: str) -> ir.Update:
     """Return the block `update` with an optimizer."""
-    found = grammar.read("t.tfdeploy", [("update.optimizer", text)], text=SPEC, allow_python=True).spec
-    assert found is not None
-    return found.update
+    return spec_of(SPEC, update__optimizer=text).update
 
 
 def rates(text: str, base: Path) -> list[float]:
@@ -122,9 +125,7 @@ def test_groups_have_their_numbers_and_exceptions(folder: Path) -> None:
     """In the order of the spec, by which a rule finds the numbers of its group."""
     text = """{ "a/*" -> SGD(0.5), "b/*" -> AdamW(0.1, exclude_from_weight_decay = ["*/bias", "b/c"]),
       "c/*" -> python("making_own:plain") }"""
-    replaced = SPEC + f"update {{ optimizer {text} }}\n"
-    spec = grammar.read("t.tfdeploy", text=replaced, allow_python=True).spec
-    assert spec is not None
+    spec = spec_of(SPEC + f"update {{ optimizer {text} }}\n")
     groups: Any = make_groups(spec.update, str(folder))
     assert [each.optimizer.group for each in groups] == [0, 1, 2]
     assert [each.excluded for each in groups] == [(), ("*/bias", "b/c"), ()]
@@ -149,3 +150,47 @@ def test_an_update_of_one_op_needs_no_turn(text: str, *, whole: bool, rows: bool
         dense = tf.constant([[1.0]])
         gradients = [dense, tf.IndexedSlices(dense, tf.constant([0]))]
         assert [bool(rule.is_one_op(each)) for each in gradients] == [whole, rows]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "axis", "kept"),
+    [
+        (keras.constraints.NonNeg(), 0, True),
+        (keras.constraints.UnitNorm(axis=0), 0, False),
+        (keras.constraints.UnitNorm(axis=0), 1, True),
+        (keras.constraints.MaxNorm(2.0, axis=-1), 2, False),  # counted from the last axis
+        (keras.constraints.MaxNorm(2.0, axis=-1), 0, True),
+        (keras.constraints.MinMaxNorm(0.0, 1.0, axis=[0, 1]), 1, False),
+        (keras.constraints.MinMaxNorm(0.0, 1.0, axis=(0, 1)), 2, True),
+        (keras.constraints.MinMaxNorm(0.0, 1.0, axis=[0, -1]), 2, False),
+        (lambda weight: weight, 0, False),  # nobody knows what code of the user's does
+    ],
+)
+def test_a_norm_is_kept_unless_its_axis_is_cut(constraint: Any, axis: int, *, kept: bool) -> None:
+    """What looks at single elements is kept however a weight is cut."""
+    first = cut("w", (4, 4, 4), 0, 2, axis=axis)[0]
+    assert _keeps_pieces(constraint, first) == kept
+
+
+@pytest.mark.parametrize(
+    ("table", "other", "examples", "by_rows", "dominate"),
+    [
+        (1000, 9, 100, False, True),
+        (1000, 10, 100, False, False),  # as much is not more
+        (1000, 11, 100, False, False),
+        (1000, 9, 100, True, False),  # an update writes the rows of a batch only
+        (1000, 0, 100, False, True),
+    ],
+)
+def test_bytes_of_tables_are_compared_with_those_of_towers(
+    table: int, other: int, examples: int, *, by_rows: bool, dominate: bool
+) -> None:
+    """A tower goes through its other weights for every example, and an update once through its table."""
+    sizes = {"table": table, "kernel": other}
+    weights = {
+        name: WeightInfo(name, (size,), "int8", trainable=True, bytes=size, initializer=None)
+        for name, size in sizes.items()
+    }
+    rules: Any = SimpleNamespace(of=lambda name: SimpleNamespace(by_rows=by_rows and name == "table"))
+    assert tables_dominate(weights, {"table"}, rules, examples) == dominate
+    assert not tables_dominate(weights, set(), rules, examples)

@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from attrs import evolve
 
 from compiler.graph.inspect.one_step import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
-from dsl import ir
 from tests.models import data, model, train
-from tests.support import Training, largest_difference, refusal_of
+from tests.support import Training, largest_difference
 from tfdeploy.runtime.session.engine import peak_of_tensors
 
 ROUNDING = 1e-5
@@ -122,10 +118,7 @@ def test_a_rule_for_ops_holds_inside_the_loop() -> None:
     expected, _ = train(model("dense"), arrays, 2)
     spec = model("dense", clones=2, batch=3, devices=3, place=place, update__accumulate="4")
     with Training(spec, arrays) as training:
-        metadata = tf.compat.v1.RunMetadata()
-        options = tf.compat.v1.RunOptions(output_partition_graphs=True)
-        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
-        assigned = read_assigned(training.compiled.graph, metadata)
+        assigned = read_assigned(training.compiled.graph, training.traced())
         training.steps(1)
         found = training.values()
     assert largest_difference(found, expected) < ROUNDING
@@ -148,25 +141,8 @@ def _peak(layers: str, batch: int, rounds: int) -> int:
     spec = model("dense", layers=layers, batch=batch, update__accumulate=str(rounds))
     with Training(spec, data("dense", batch * rounds)) as training:
         training.steps(1)
-        metadata = tf.compat.v1.RunMetadata()
-        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
-    nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-    return peak_of_tensors(nodes)
-
-
-def test_a_global_batch_is_that_of_the_whole_step() -> None:
-    """`global_batch` is shared among clones and micro-batches, and must come out even over both."""
-    spec = evolve(
-        model("dense", clones=2), clones=ir.Clones(count=2, global_batch=24), update=ir.Update(accumulate=3)
-    )
-    plan = make_plan(spec)
-    assert ([tower.batch for tower in plan.towers], plan.global_batch) == ([4, 4], 24)
-    found = refusal_of(lambda: make_plan(evolve(spec, clones=ir.Clones(count=2, global_batch=20))))
-    assert found.message == (
-        "a global batch of 20 does not divide evenly among 2 clones with 3 micro-batches each"
-    )
-    assert found.help == "use 18 or 24, or give `batch` a list with one number for each clone"
+        devices = training.traced().step_stats.dev_stats
+    return peak_of_tensors([node for device in devices for node in device.node_stats])
 
 
 @pytest.mark.family(every=4)

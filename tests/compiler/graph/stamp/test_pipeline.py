@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_step
@@ -102,12 +101,8 @@ def test_a_stage_holds_no_more_micro_batches_than_its_schedule_says(stages: int,
 @pytest.mark.parametrize("schedule", ["one_f_one_b", pytest.param("gpipe", marks=pytest.mark.full)])
 def test_devices_take_passes_in_the_order_of_the_schedule(schedule: str) -> None:
     """Each pass begins when that before it has ended on its device, as TensorFlow has really run them."""
-    metadata = tf.compat.v1.RunMetadata()
-    options = tf.compat.v1.RunOptions(
-        trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
-    )
     with Training(piped(schedule, clones=1), data("dense", 24)) as training:
-        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
+        metadata = training.traced()
         placement = map_placement(training.compiled, read_assigned(training.compiled.graph, metadata))
     assert placement.misplaced == ()
     roles = {each.name: each.role for each in placement.ops}
@@ -180,10 +175,7 @@ def test_activations_are_bounded_as_forecast_and_measured(recompute: str) -> Non
 
 def _peak(training: Training) -> int:
     """Return the most bytes of tensors on the first device in a step."""
-    metadata = tf.compat.v1.RunMetadata()
-    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-    training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
-    (device,) = (each for each in metadata.step_stats.dev_stats if each.device.endswith("CPU:0"))
+    (device,) = (each for each in training.traced().step_stats.dev_stats if each.device.endswith("CPU:0"))
     return peak_of_tensors(device.node_stats)
 
 

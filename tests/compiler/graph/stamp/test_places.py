@@ -1,4 +1,4 @@
-"""The op that a gradient follows, and the table beside which it runs."""
+"""The places of ops in a tower, beside which table they run, and small weights that come with its rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from compiler.graph.stamp.lookups import Lookup
 from compiler.graph.stamp.places import Layout, TowerPlaces
+from compiler.graph.stamp.sources import Rider
 from compiler.plan import Tower
 from compiler.reasons import Placed, Reason
+from compiler.step.record import Tensor
 from compiler.topology import Device
 from dsl import ir
 
@@ -114,3 +116,21 @@ def test_what_comes_in_through_a_port_is_made_where_it_comes_from() -> None:
     found.put_port("x", CPU)
     assert [found.made_at(each) for each in ("x", "x:1", "product:1", "gather")] == [CPU, CPU, GPU, TABLE]
     assert found.own == Placed(GPU, OWN)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "small"),
+    [
+        ((), "float32", True),
+        ((128, 128), "float32", True),
+        ((16385,), "float32", False),
+        ((256, 128), "float16", True),
+        ((3, 10923), "float16", False),
+    ],
+)
+def test_a_weight_of_64_kib_is_small(shape: tuple[int, ...], dtype: str, *, small: bool) -> None:
+    """A larger one is sent by itself, whatever its shape and its type are."""
+    rider = Rider(
+        "w", Tensor("w/read", dtype, shape), "w/sent", Placed(Device("cpu", 0), Reason("w", "default"))
+    )
+    assert rider.is_small == small

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-import grammar
+from tests.compiler.graph.twins import Step, follow
 from tests.support import Training, marked, refusal_of, spec_of
 
 MODEL = """
@@ -99,9 +99,7 @@ def test_a_step_is_that_of_keras_with_the_same_layers_frozen() -> None:
         "image": generator.standard_normal((8, 6, 6, 2)).astype(np.float32),
         "label": generator.standard_normal((8, 2)).astype(np.float32),
     }
-    spec = grammar.read("test.tfdeploy", text=MODEL, allow_python=True).spec
-    assert spec is not None
-    with Training(spec, arrays) as training:
+    with Training(spec_of(MODEL), arrays) as training:
         weights = training.compiled.weights
         moving = {
             name: np.full(each.shape, 1.5, np.float32) for name, each in weights.items() if "moving" in name
@@ -130,14 +128,9 @@ def test_a_step_is_that_of_keras_with_the_same_layers_frozen() -> None:
         f"backbone/{each.path}" if id(each) in inner else each.path.replace("stem_", "stem/"): each
         for each in twin.weights
     }
-    assert variables.keys() == weights.keys()
-    for name, variable in variables.items():
-        variable.assign(before[name])
-    twin.compile(keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError(), run_eagerly=True)
-    expected = twin.train_on_batch(arrays["image"], arrays["label"])
-    assert loss == pytest.approx(float(expected), rel=1e-5)
-    for name, variable in variables.items():
-        np.testing.assert_allclose(after[name], variable.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+    step = Step(compiled, before, after, loss)
+    optimizer, squares = keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError()
+    follow(step, twin, optimizer, squares, *arrays.values(), variables=variables)
 
 
 SMALL = """

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
 from tests.graphs import graph_of
 from tests.models import data, model, train
-from tests.support import Training, largest_difference
+from tests.support import Training, largest_difference, spec_of
 
 FLOAT16 = {"update__precision": "mixed_float16"}
 BFLOAT16 = {"update__precision": "mixed_bfloat16"}
@@ -90,9 +89,6 @@ def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
     float16 ends at 65,504, and bfloat16 knows no number between 2,048 and 2,064.
     """
     (tmp_path / "one.py").write_text(ONE)
-    text = REPORTED.format(precision=precision)
-    reading = grammar.read(tmp_path / "reported.tfdeploy", text=text, allow_python=True)
-    assert reading.spec is not None, [each.message for each in reading.diagnostics]
     random = np.random.default_rng(1)
     arrays = {
         "x": random.standard_normal((8, 4)).astype(np.float32),
@@ -101,16 +97,13 @@ def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
         "kind": np.array([2048, 2049, 2050, 2047, 2049, 2048, 7, 2049], np.int32),
         "s": random.integers(0, 3, (8, 3, 1)).astype(np.float32),
     }
-    with Training(reading.spec, arrays, base=str(tmp_path)) as training:
+    with Training(spec_of(REPORTED.format(precision=precision)), arrays, base=str(tmp_path)) as training:
         compiled, evaluation = training.compiled, training.compiled.evaluation
         results = {name: each.result for name, each in compiled.metrics.items()}
         outputs = [each.outputs for each in compiled.clones]
         found, loss, halves = training.session.run((results, compiled.data_loss, outputs))
-        training.session.run(
-            evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8))
-        )
         whole = {name: each.result for name, each in evaluation.metrics.items()}
-        evaluated, its_loss = training.session.run((whole, evaluation.loss))
+        evaluated, its_loss = training.evaluated(arrays, (whole, evaluation.loss))
     p, q = (np.concatenate([each[name] for each in halves]).astype(np.float32) for name in "pq")
     squares, kept = np.square(arrays["y"] - p)[:, 0], arrays["s"][..., 0] != 0.0
     expected = {

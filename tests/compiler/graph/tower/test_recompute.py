@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 from compiler.graph import session_options
 from compiler.graph.build import compile_step
@@ -133,13 +132,10 @@ def test_the_allocator_counts_less(monkeypatch: pytest.MonkeyPatch, *, optimized
 def peak(recompute: str) -> int:
     """Return the least of the peaks of three steps, in bytes."""
     spec = chain(recompute, blocks=8, width=64, batch=128)
-    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
     found = []
     with Training(spec, data("normal", 128)) as training:
         for _ in range(3):
-            metadata = tf.compat.v1.RunMetadata()
-            training.session.run([training.compiled.train_op], options=options, run_metadata=metadata)
-            found += [peak_of_tensors(each.node_stats) for each in metadata.step_stats.dev_stats]
+            found += [peak_of_tensors(each.node_stats) for each in training.traced().step_stats.dev_stats]
     return min(each for each in found if each > 1e6)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.refusals import (
@@ -97,10 +96,7 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
 
     def compiled(always: str) -> CompiledGraph:
         flow = f'x -> Dropout(0.5) -> python("noisy:Noise", always = {always}) -> Flatten() -> Dense(2)'
-        text = MODEL.format(flow=flow, metrics="")
-        spec = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
-        assert spec is not None
-        return graph_of(spec, emulate=True, base=str(tmp_path))
+        return graph_of(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True, base=str(tmp_path))
 
     assert compiled("false").weights
     diagnostic = refusal_of(lambda: compiled("true"))

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import grammar
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import ops_before
+from tests.support import ops_before, spec_of
 
 LINEAR = """
 import keras
@@ -43,12 +42,9 @@ train {{ seed = 1 }}
 CHANGES = ("ResourceApply", "Assign", "ResourceScatter")  # how the types begin of ops that change variables
 
 
-def spec(first: str, optimizer: str = "SGD(0.1)", update: str = "mode = sync") -> ir.Spec:
+def spec(first: str, optimizer: str = "SGD(0.1)", update: str = "mode = sync", **train: str) -> ir.Spec:
     """Return the spec of two clones of a small model that begins with the layer `first`."""
-    text = SPEC.format(first=first, optimizer=optimizer, update=update)
-    found = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
-    assert found is not None
-    return found
+    return spec_of(SPEC.format(first=first, optimizer=optimizer, update=update), **train)
 
 
 def changes_of(handle: Any, scope: str) -> list[Any]:
@@ -108,10 +104,7 @@ def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
 def test_what_is_reported_is_read_before_the_update(update: str) -> None:
     """The penalty in the loss, and the weights in summaries, are of the weights that the step began with."""
     first = 'Dense(3, kernel_regularizer = L2(0.1), name = "first")'
-    text = SPEC.format(first=first, optimizer="SGD(0.1)", update=update)
-    found = grammar.read("test.tfdeploy", text=text.replace("seed = 1", "seed = 1, summaries = all")).spec
-    assert found is not None
-    graph = graph_of(found)
+    graph = graph_of(spec(first, update=update, train__summaries="all"))
     scope = "update/" if update == "mode = sync" else "update/clone_0/"
     for name, variable in graph.variables.items():
         handle, roles = variable.copies[0].handle, {"summary", "metric"}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import grammar
-from tests.support import Training
+from tests.support import Training, spec_of
 from tfdeploy.runtime.verify.session import Options, Verification
 
 COUNTING = """
@@ -71,9 +70,7 @@ def _spec(folder: Path, batch: str, update: str = "", place: str = "", arguments
     (folder / "counting.py").write_text(COUNTING)
     clones = batch.count(",") + 1
     text = MODEL.format(batch=batch, clones=clones, update=update, place=place, arguments=arguments)
-    reading = grammar.read(folder / "counted.tfdeploy", text=text, allow_python=True)
-    assert reading.spec is not None, [each.message for each in reading.diagnostics]
-    return reading.spec
+    return spec_of(text)
 
 
 def _arrays(count: int) -> dict[str, Any]:

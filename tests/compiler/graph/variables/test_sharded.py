@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from attrs import evolve
 
-import grammar
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.graph.variables.nodes import (
+    CutVariable,
+    assign,
+    pieces_of,
+    read_saved,
+    variables_of,
+    whole_of,
+)
+from compiler.mapping.records import PlacementMap
 from compiler.report.view import Ink
 from compiler.report.why import why_text
+from compiler.shards import Shard, cut
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError
-from tests.graphs import graph_of
-from tests.support import Training, largest_difference, spec_of
+from tests.graphs import graph_of, map_of
+from tests.support import CLASSIFIER, Training, largest_difference, spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -52,7 +63,7 @@ def words(
     *,
     optimizer: str = "SGD(0.1)",
     clones: int = 2,
-    batch: int = 4,
+    batch: object = 4,
     table: str = "",
     dense: str = "",
     **overrides: str,
@@ -93,9 +104,11 @@ def differs(spec: Any, whole: Any, base: str = ".") -> float:
 
 
 ONE = "variables -> cpu[0]"
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "columns": {"rules": 'variables("*e*s") -> sharded(cpu[*], axis = 1)'},
     "packed": {"rules": ALL, "update__aggregate": "shuffle", "update__pack": "1KiB"},
+    "unequal": {"rules": ALL, "optimizer": "Adam(0.01)", "batch": [5, 3], "update__aggregate": "ring"},
+    "tree": {"rules": ALL, "optimizer": "RMSprop(0.01, momentum = 0.9)", "update__aggregate": "tree"},
     "slots elsewhere": {"rules": f"{ALL}\n slots -> cpu[3]", "optimizer": "Adam(0.01)"},
     "averages": {"rules": ALL, "optimizer": "Adam(0.01)", "update__ema": "0.9"},
     "global norm": {"rules": ALL, "update__clip": "global_norm(0.1)"},
@@ -118,14 +131,12 @@ KINDS = {
 }
 
 
-@pytest.mark.family(every=12)
+@pytest.mark.family(every=14)
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
     """First values have the same bits, and three steps of two clones end with the same variables."""
-    made = KINDS[kind]
-    arguments: dict[str, Any] = {**made, "rules": made["rules"]}
-    whole: dict[str, Any] = {**made, "rules": ONE}
-    assert differs(words(**arguments), words(**whole)) < (2e-2 if kind == "float16" else 1e-5)
+    whole = {**KINDS[kind], "rules": ONE}
+    assert differs(words(**KINDS[kind]), words(**whole)) < (2e-2 if kind == "float16" else 1e-5)
 
 
 @pytest.mark.family(every=5)
@@ -187,11 +198,7 @@ def test_a_table_with_several_uses_gets_the_gradients_of_all(kind: str, tmp_path
     if kind == "Tied":
         begin, end = text.index("  rows ="), text.index("  loss =")
         text = f'{text[:begin]}  logits = word -> python("own:Tied", name = "table")\n{text[end:]}'
-    cut, whole = (
-        grammar.read("test.tfdeploy", text=each, allow_python=True).spec
-        for each in (text, text.replace(TABLE, ONE))
-    )
-    assert differs(cut, whole, str(tmp_path)) < 1e-5
+    assert differs(spec_of(text), spec_of(text.replace(TABLE, ONE)), str(tmp_path)) < 1e-5
 
 
 @pytest.fixture(scope="module")
@@ -336,3 +343,100 @@ def test_what_cannot_be_cut_is_refused(code: str, said: str, arguments: dict[str
     assert first.code == code
     assert said in first.message
     assert first.span is not None
+
+
+LAYERS = '-> Flatten() -> Dense(400, activation = relu, name = "wide")'
+
+
+def beside_clones(batches: list[int], rule: str = ALL, **overrides: str) -> PlacementMap:
+    """Return the map of a classifier with a clone for each batch, on a device of its own."""
+    text = CLASSIFIER.format(clones=len(batches), batch=batches, optimizer="Adam(0.01)", layers=LAYERS)
+    return map_of(spec_of(f"{text}place {{ {rule} }}\n", **overrides))
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("clones", [2, 4])
+def test_each_clone_has_its_part_of_the_slots(clones: int) -> None:
+    """The parts are all slots, and none is more than 1 % from an equal share where the rows divide.
+
+    This is the sharding of the weight update of Xu et al. (2020), "Automatic Cross-Replica Sharding of Weight
+    Update in Data-Parallel Training".
+    """
+    made, whole = beside_clones([4] * clones), beside_clones([16], ONE)
+    held = [each.slot_bytes for each in made.devices]
+    total = sum(each.slot_bytes for each in whole.devices)
+    assert len(held) == clones
+    assert sum(held) == total
+    assert all(abs(each - total / clones) <= 0.01 * total / clones for each in held)
+    slots = {slot.name: slot.bytes for variable in whole.variables for slot in variable.slots}
+    ends: dict[str, int] = {}
+    for each in (slot for variable in made.variables for slot in variable.slots):
+        if cut := each.shard:
+            before = slots[cut.of] * cut.start // cut.whole[cut.axis]
+            assert before == ends.get(cut.of, 0)  # where the part before it ends
+            ends[cut.of] = before + each.bytes
+    assert {name: slots[name] for name in ends} == ends
+    assert ends.keys() == {name for name in slots if name.endswith(("/Adam", "/Adam_1"))}
+
+
+def test_a_clone_is_sent_the_gradients_of_its_part_and_the_weights_of_the_others() -> None:
+    """From clone 1 to clone 2 go the gradient of the part of 2, and the weights of the part of 1.
+
+    So as much is sent as in the two rounds of a ring of copies.
+    """
+    made = beside_clones([5, 4, 7])
+    part = {each.ref: each.variable_bytes for each in made.devices}
+    (sent,) = [each for each in made.transfers if (each.from_device, each.to_device) == ("cpu[1]", "cpu[2]")]
+    assert sent.bytes == part["cpu[1]"] + part["cpu[2]"]
+    copies = beside_clones([5, 4, 7], "variables -> replicated", update__aggregate="ring")
+    assert sum(each.bytes for each in made.transfers) == sum(each.bytes for each in copies.transfers)
+
+
+WHOLE = np.arange(20, dtype=np.float32).reshape(5, 4)
+
+
+def line() -> tuple[Shard, ...]:
+    """Return three pieces of the elements in a line, which begin and end within rows."""
+    sizes, starts = (7, 7, 6), (0, 7, 14)
+    return tuple(
+        Shard("w", at, 3, 0, start, size, (5, 4), flat=True)
+        for at, (start, size) in enumerate(zip(starts, sizes, strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [cut("w", (5, 4), 0, 2), cut("w", (5, 4), 0, 3, axis=1), line()],
+    ids=["rows", "columns", "line"],
+)
+def test_pieces_and_the_whole_are_made_of_each_other(shards: tuple[Shard, ...]) -> None:
+    """Along either axis, or as a line of elements; a variable in one piece is itself."""
+    variables: Any = [SimpleNamespace(dtype=tf.float32, number=each.number) for each in shards]
+    saved = CutVariable(shards, tuple(variables))
+    assert (saved.shape.as_list(), saved.dtype) == ([5, 4], tf.float32)
+    pieces = pieces_of(saved, WHOLE)
+    assert [each.shape for each in pieces] == [each.shape for each in shards]
+    np.testing.assert_array_equal(pieces[0].ravel()[:2], WHOLE.ravel()[:2])
+    np.testing.assert_array_equal(whole_of(saved, pieces), WHOLE)
+    assert variables_of(saved) == tuple(variables)
+    assert variables_of(variables[0]) == (variables[0],)
+    assert [each is WHOLE for each in (*pieces_of(variables[0], WHOLE), whole_of(variables[0], [WHOLE]))] == [
+        True,
+        True,
+    ]
+
+
+def test_tensors_are_read_and_assigned_piece_by_piece() -> None:
+    """In one run of a session, whatever they consist of, unless two start from one tensor."""
+    shards = cut("w", (5, 4), 0, 2)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        parts = [tf.compat.v1.Variable(tf.zeros(each.shape), use_resource=True) for each in shards]
+        first = tf.constant(3.0)
+        step, mean = (tf.compat.v1.Variable(first, use_resource=True) for _ in range(2))
+        saved = {"w": CutVariable(shards, tuple(parts)), "step": step, "mean": mean}
+        session.run(tf.compat.v1.global_variables_initializer())
+        assign(session.run, saved, {"w": WHOLE, "step": np.float32(4.0), "mean": np.float32(5.0)})
+        found = read_saved(session.run, saved)
+    assert list(found) == ["w", "step", "mean"]
+    np.testing.assert_array_equal(found["w"], WHOLE)
+    assert (found["step"], found["mean"]) == (4.0, 5.0)

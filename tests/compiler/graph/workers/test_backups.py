@@ -14,7 +14,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
-from tests.compiler.graph.scores.test_summaries import shown
+from tests.compiler.graph.scores.test_scores import shown
 from tests.support import Training, largest_difference, spec_of
 from tfdeploy.runtime.cluster.server import loopback_server
 

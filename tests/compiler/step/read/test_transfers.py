@@ -88,12 +88,7 @@ def made_up(spec: ir.Spec, inputs: dict[str, tuple[tuple[int, ...], int]]) -> di
 def sent(training: Training) -> tuple[dict[tuple[str, str], int], Counter[tuple[str, str]]]:
     """Do a step; return the bytes sent between pairs of devices, and the tensors of unknown size."""
     compiled = training.compiled
-    metadata = tf.compat.v1.RunMetadata()
-    training.session.run(
-        [compiled.data_loss, compiled.train_op],
-        options=tf.compat.v1.RunOptions(output_partition_graphs=True),
-        run_metadata=metadata,
-    )
+    metadata = training.traced([compiled.data_loss, compiled.train_op])
     plan, bytes_sent, unknown = compiled.plan, Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
     nodes = {node.name: node for part in metadata.partition_graphs for node in part.node}

@@ -1,11 +1,21 @@
-"""The work of several workers from that of the chief: whose ops run where, and what waits for what."""
+"""The map and the work of workers that have graphs of their own, read from the graph of the chief."""
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
+from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.many_clones import map_many
+from compiler.kinds.grid import NotAlikeError
+from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
+from compiler.step.read.held import held_variables
+from compiler.step.read.transfers import list_transfers
+from compiler.step.read.work import timed_step
 from compiler.step.read.workers import (
     AGAIN,
     ENDED,
@@ -18,6 +28,7 @@ from compiler.step.read.workers import (
 )
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
+from tests.graphs import graph_of, map_of
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
 CLUSTER = CLASSIFIER.format(clones=3, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
@@ -146,3 +157,166 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
     assert {(each.scope, each.rule) for each in waiting} == {("(waiting for others)", "(none)")}
     assert [each.name for each in work.ops if each.begins] == [AGAIN]
     assert not work.loops
+
+
+SPEC = """
+tfdeploy = 1
+
+model "m" {{
+  x = input(float32, [6])
+  label = input(int32, [])
+  y = x -> Dense(50, name = "fc1") -> Dense(3, name = "fc2")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{
+  {servers}
+  job "worker" {{ tasks = 3, gpu = 2 }}
+}}
+clones {{ batch = 4 }}
+place {{
+  clones -> {clones}
+  {place}
+}}
+update {{
+  optimizer = Momentum(0.1)
+  replication = between_graph
+}}
+data {{ train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }}
+"""
+SERVERS, ON_GPUS, ON_SERVERS = 'job "ps" { tasks = 1 }', "worker[*].gpu[*]", "variables -> balanced(ps[*])"
+
+LAYOUTS = {
+    "on servers": (SERVERS, ON_GPUS, ON_SERVERS),
+    "on the chief": (SERVERS, ON_GPUS, "variables -> worker[0].cpu[0]"),
+    "beside the clones of the chief": (SERVERS, "worker[*].cpu[0]", "variables -> worker[0].cpu[0]"),
+    "without servers": ("", ON_GPUS, ""),
+    "on another worker": (SERVERS, ON_GPUS, "variables -> worker[1].cpu[0]"),
+    "on all workers": (SERVERS, ON_GPUS, "variables -> balanced(worker[*].cpu[*])"),
+    "slots on the chief": (SERVERS, ON_GPUS, f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]"),
+    "sums on the chief": (SERVERS, ON_GPUS, f"{ON_SERVERS}\n  updates -> worker[0].cpu[0]"),
+}
+
+
+def _spec(name: str, tasks: int = 3) -> Any:
+    servers, clones, place = LAYOUTS[name]
+    text = SPEC.format(servers=servers, clones=clones, place=place)
+    return spec_of(text.replace("tasks = 3", f"tasks = {tasks}"))
+
+
+def _held(graphs: list[Any]) -> Counter[tuple[str, str]]:
+    """Return the bytes of what some graphs hold, by device and kind; what they share is there once."""
+    found = {
+        (each.name, each.device): (each.kind, each.bytes)
+        for own in graphs
+        for each in held_variables(own.step)
+    }
+    held: Counter[tuple[str, str]] = Counter()
+    for (_, device), (kind, size) in found.items():
+        held[device, kind] += size
+    return held
+
+
+def _held_by_map(placement: PlacementMap) -> Counter[tuple[str, str]]:
+    held: Counter[tuple[str, str]] = Counter()
+    for each in placement.devices:
+        held[each.ref, "variable"] += each.variable_bytes
+        held[each.ref, "slot"] += each.slot_bytes
+        held[each.ref, "other"] += each.other_bytes
+    return held
+
+
+def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
+    """Return the number of tensors and the bytes that a step of all sends, by link."""
+    numbers: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for index, own in enumerate(graphs):
+        for each in list_transfers(own.step, of_worker=own.plan.worker.host if index else None):
+            numbers[each.from_device, each.to_device] += each.tensors
+            sizes[each.from_device, each.to_device] += each.bytes or 0
+    return {link: (number, sizes[link]) for link, number in numbers.items()}
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
+    """What workers share is there once, and others' tensors go there; clones are on their own devices."""
+    spec = _spec(name)
+    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
+    placement = map_placement(graphs[0])
+    assert +_held_by_map(placement) == +_held(graphs)
+    sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
+    assert sent == _sent(graphs)
+    ops = Counter(entry.device.ref for own in graphs for entry in own.ledger.entries.values())
+    for device in placement.devices:
+        # Of metrics and summaries the chief has six ops more, which its map gives to all.
+        more = 6 if device.ref in ("worker[1].cpu[0]", "worker[2].cpu[0]") else 0
+        assert device.ops == ops[device.ref] + more, device.ref
+
+
+def test_map_has_the_parts_of_slots_that_each_worker_has() -> None:
+    """Also of different sizes, as 350 elements have no three equal parts; and what workers send others."""
+    layout = "variables -> replicated\n  slots -> sharded(clones)"
+    text = SPEC.format(servers="", clones="worker[*].cpu[0]", place=layout)
+    spec = spec_of(text.replace("replication", "ema = 0.9\n  replication").replace("Momentum(0.1)", "Adam()"))
+    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
+    placement = map_placement(graphs[0])
+    assert +_held_by_map(placement) == +_held(graphs)
+    sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
+    assert sent == _sent(graphs)
+    kinds = {
+        each.signature.type
+        for each in timed_step(graphs[0].step).ops
+        if each.name.startswith("worker/shared")
+    }
+    assert {"ConcatV2", "SplitV", "NoOp"} <= kinds  # the third run of a step is timed as well
+
+
+def test_workers_that_share_what_one_of_them_has_are_not_alike() -> None:
+    """One that holds variables for all is not like the others, so that the graph of the chief is read."""
+    with pytest.raises(NotAlikeError, match="what workers share is on devices of some of them"):
+        map_many(make_plan(_spec("on the chief", tasks=5), worker=0), least=6)
+
+
+REPLICAS = """
+tfdeploy = 1
+model "small" {
+  x = input(float32, [8])
+  label = input(int32, [])
+  logits = x -> Dense(12, use_bias = false, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { job "worker" { tasks = 3 } }
+clones { batch = 4 }
+update { optimizer = SGD(0.1), aggregate = ring }
+train { seed = 1 }
+"""
+
+
+def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says() -> None:
+    """The map of each worker's graph has the same transfers of all of them; a ring sends alike everywhere."""
+    read = spec_of(REPLICAS)
+    maps = [map_of(read, worker=at, seed=0) for at in range(3)]
+    sent = [
+        {(one.from_device, one.to_device): (one.tensors, one.bytes) for one in each.transfers}
+        for each in maps
+    ]
+    assert sent[1:] == sent[:-1]
+    assert set(sent[0]) == {(f"worker[{at}].cpu[0]", f"worker[{(at + 1) % 3}].cpu[0]") for at in range(3)}
+    assert {tensors for tensors, _ in sent[0].values()} == {5}  # a piece a round, and the number of the step
+    gradients_and_loss = 4 * (8 * 12 + 1)
+    assert sum(size for _, size in sent[0].values()) == 2 * 2 * gradients_and_loss + 3 * 8
+
+
+def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:
+    """Also if the chief has handles of it, too; two thin matrices are sent in place of a kernel."""
+    text = REPLICAS.replace("aggregate = ring", "compress = power_sgd(rank = 1)")
+    graphs: list[Any] = [graph_of(spec_of(text), worker=at, seed=0) for at in range(3)]
+    placement = map_placement(graphs[0])
+    held = +_held_by_map(placement)
+    assert held == +_held(graphs)
+    for at in range(3):
+        kept = held[f"worker[{at}].cpu[0]", "other"] - held["worker[1].cpu[0]", "other"]
+        assert (kept == 0) == (at > 0)  # the chief has the table and the seed of metrics besides
+        assert held[f"worker[{at}].cpu[0]", "slot"] == 4 * 12
+    sent = {(each.from_device, each.to_device): each.bytes for each in placement.transfers}
+    assert sent["worker[1].cpu[0]", "worker[0].cpu[0]"] == 4 * (8 + 1) + 4 * 12 + 8

@@ -9,9 +9,11 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.tower.network.normalization import BatchNormalization, Exchanges, SyncPolicy
+from compiler.graph.tower.traces import only_first_keeps_statistics
+from compiler.pipeline import make_plan
 from tests.graphs import graph_of, map_of
 from tests.models import data, model, train
-from tests.support import Training, largest_difference, marked, refusal_of
+from tests.support import Training, classifier, largest_difference, marked, refusal_of
 
 SYNCHRONIZED = {"update__batch_norm": "synchronized"}
 
@@ -141,3 +143,17 @@ def test_clones_that_do_not_compute_together_cannot_synchronize_a_layer() -> Non
         "its statistics cannot be synchronized: under `mode = async` clones do not compute at the same time",
     )
     assert marked(found).startswith("BatchNormalization(")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "only_first"),
+    [
+        ({}, True),
+        ({"update__batch_norm": "mean"}, False),
+        ({"update__accumulate": "2"}, False),
+        ({"update__mode": "async"}, False),
+    ],
+)
+def test_statistics_are_discarded_if_those_of_clone_0_are_kept(overrides: Any, *, only_first: bool) -> None:
+    """Each micro-batch starts from those of the one before, and each clone of other modes has its own."""
+    assert only_first_keeps_statistics(make_plan(classifier(**overrides))) == only_first

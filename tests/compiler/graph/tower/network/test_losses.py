@@ -1,4 +1,4 @@
-"""The value of a loss over a batch, what it is divided by, and how much each example counts."""
+"""The value of a loss over a batch, what it is divided by, how much examples count, and tensors as terms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras.src.backend.common.masking import set_keras_mask
 
 from compiler.graph.tower.network.losses import measure, weights_of_examples
+from tests.support import Training, spec_of
 
 
 @pytest.mark.family(every=3)
@@ -96,3 +97,34 @@ def test_weights_that_fit_the_values_are_taken(shape: tuple[int, ...], wrong: li
                 measure(loss, tags, logits, 4, tf.ones(each))
         with pytest.raises(ValueError, match="one number for the whole batch"):
             measure(keras.losses.Dice(), logits, logits, 4, tf.ones((4,)))
+
+
+TEXT = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  y = x -> Dense(1, use_bias = false, kernel_initializer = ones)
+  square = ops.sum(ops.square(x), axis = -1)
+  {lines}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = [3, 5] }}
+update {{ optimizer = SGD(0.5) }}
+"""
+
+
+@pytest.mark.slow
+def test_means_are_over_the_whole_batch() -> None:
+    """Signs, factors and clones with other batches; the gradient is that of the mean."""
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    lines = (
+        "loss = -(3 * y)[:, 0] - square / 4 + 2 * ops.square(y)[:, 0] + 0.5 * ([x, x] -> MeanSquaredError())"
+    )
+    with Training(spec_of(TEXT.format(lines=f"{lines}, output = y")), {"x": x}) as training:
+        before = training.values()["dense/kernel"]
+        (loss,) = training.steps(1)
+        after = training.values()["dense/kernel"]
+    y, square = (x @ before)[:, 0], np.sum(x**2, axis=-1)
+    assert loss == pytest.approx(np.mean(-3 * y - square / 4 + 2 * y**2), rel=1e-5)
+    gradient = np.mean((-3 + 4 * y)[:, None] * x, axis=0)
+    np.testing.assert_allclose(after[:, 0], before[:, 0] - 0.5 * gradient, rtol=1e-5, atol=1e-6)

@@ -1,15 +1,16 @@
-"""Layers of the user's own Python, and what Keras refuses."""
+"""Layers of the user's own Python, objects among their arguments, and what Keras refuses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
-import grammar
-from compiler.graph.tower.network.network import make
+from compiler.graph.tower.network.network import activation_of, make
 from dsl import ir
 from dsl.diagnostics import RunError
 from tests.graphs import graph_of
@@ -39,9 +40,7 @@ def nothing(units, factor=1.0):
 def _compile(text: str, folder: Path) -> list[str]:
     """Return the names of the weights of a spec in a folder with the module beside it."""
     (folder / "own_layers.py").write_text(MODULE)
-    reading = grammar.read(folder / "own.tfdeploy", text=text, allow_python=True)
-    assert reading.spec is not None, [each.message for each in reading.diagnostics]
-    return list(graph_of(reading.spec, base=str(folder)).weights)
+    return list(graph_of(spec_of(text), base=str(folder)).weights)
 
 
 def test_a_function_beside_the_spec_makes_a_layer(tmp_path: Path) -> None:
@@ -112,3 +111,30 @@ def test_objects_in_arguments_are_of_the_kind_of_their_place(
         assert (layer.units, layer.name, layer.bias_initializer.value) == (3, "own", 2.0)
         assert layer.kernel_regularizer.l1 == pytest.approx(0.01)
         assert not isinstance(layer.kernel_regularizer.l1, tf.Tensor)
+
+
+NUMBERS = np.array([[-2.0, -0.5, 0.5, 3.0]], np.float32)
+
+
+@pytest.mark.parametrize("name", ["relu", "softmax", "leaky_relu", "tanh"])
+def test_without_arguments_an_activation_is_its_name(name: str) -> None:
+    """As if it were written without brackets."""
+    assert activation_of(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "wanted"),
+    [
+        ("leaky_relu", [], {"negative_slope": 0.5}, [-1.0, -0.25, 0.5, 3.0]),
+        ("leaky_relu", [0.5], {}, [-1.0, -0.25, 0.5, 3.0]),
+        ("relu", [], {"max_value": 2.0}, [0.0, 0.0, 0.5, 2.0]),
+        ("relu", [0.5], {"max_value": 2.0}, [-1.0, -0.25, 0.5, 2.0]),
+        ("elu", [2.0], {}, [2 * np.expm1(-2), 2 * np.expm1(-0.5), 0.5, 3.0]),
+    ],
+)
+def test_arguments_go_to_the_activation(
+    name: str, args: list[Any], kwargs: dict[str, Any], wanted: list[float]
+) -> None:
+    """By place and by name, and what is not given has its default."""
+    made = activation_of(name, *args, **kwargs)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(made(NUMBERS)), [wanted], rtol=1e-6)

@@ -9,7 +9,6 @@ from pathlib import Path
 import keras
 import pytest
 
-import grammar
 from compiler.graph.adapters.keras_private import flattened_layers
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
@@ -17,7 +16,7 @@ from compiler.graph.tower.network import normalization
 from tests.bfloat16 import MIXED_BFLOAT16
 from tests.graphs import graph_of
 from tests.models import IMAGES, TEXT, data, model, train
-from tests.support import Training, largest_difference
+from tests.support import Training, largest_difference, spec_of
 
 PLAIN = '-> BatchNormalization(name = "norm") -> Flatten()'
 FORMS = {
@@ -105,10 +104,7 @@ def own(tmp_path: Path) -> Callable[..., CompiledGraph]:
         text = TEXT.format(
             input=IMAGES, layers=OWN, clones=clones, devices=clones, batch=12, place="", optimizer="SGD(0.5)"
         )
-        overrides = [("update.batch_norm", batch_norm)]
-        spec = grammar.read(tmp_path / "own.tfdeploy", overrides, text=text, allow_python=True).spec
-        assert spec is not None
-        return graph_of(spec, base=str(tmp_path))
+        return graph_of(spec_of(text, update__batch_norm=batch_norm), base=str(tmp_path))
 
     return compiled
 

@@ -11,11 +11,10 @@ import keras
 import numpy as np
 import pytest
 
-import grammar
 from compiler.graph.storage.export import keras_model
 from compiler.graph.user_code import load_function
 from dsl import ir
-from tests.support import Training, refusal_of
+from tests.support import Training, refusal_of, spec_of
 
 MODULE = Path(__file__).with_name("mine.py")
 
@@ -56,9 +55,7 @@ train { seed = 3 }
 
 def _spec(text: str, folder: Path) -> ir.Spec:
     shutil.copy(MODULE, folder / "mine.py")
-    reading = grammar.read(folder / "own.tfdeploy", text=text, allow_python=True)
-    assert reading.spec is not None, [each.message for each in reading.diagnostics]
-    return reading.spec
+    return spec_of(text)
 
 
 def _arrays() -> dict[str, Any]:

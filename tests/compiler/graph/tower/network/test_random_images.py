@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.graphs import graph_of
 from tests.support import Training, marked, refusal_of, spec_of
@@ -65,8 +64,7 @@ def test_a_random_perspective_is_for_training_alone() -> None:
         evaluation, session = training.compiled.evaluation, training.session
         weights = training.values()
         plain = arrays["image"].reshape(8, -1) @ weights["dense/kernel"] + weights["dense/bias"]
-        session.run(evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(arrays)))
-        seen = session.run(evaluation.outputs)
+        seen = training.evaluated(arrays, evaluation.outputs)
         one, two = session.run([clone.outputs for clone in training.compiled.clones])
     np.testing.assert_allclose(np.reshape(seen, (8, 2)), plain, rtol=1e-4, atol=1e-5)
     assert not np.allclose(one, plain, atol=1e-2)

@@ -89,9 +89,7 @@ def test_evaluation_and_export_use_it() -> None:
     with Training(spec, arrays) as training:
         training.steps(3)
         values, evaluation = training.values(), training.compiled.evaluation
-        start = evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(arrays))
-        training.session.run(start)
-        outputs = training.session.run(evaluation.outputs)
+        outputs = training.evaluated(arrays, evaluation.outputs)
         averages = {name: values[f"{name}/ExponentialMovingAverage"] for name in NAMES}
         exported = keras_model(training.compiled, {**values, **averages})
     expected = _predicted(averages, arrays["x"])

@@ -1,16 +1,21 @@
-"""How much memory this process may have, with files in place of those of the kernel."""
+"""The memory, the threads and the garbage collector of a process, on machines that files describe."""
 
 from __future__ import annotations
 
+import gc
+import os
 import resource
 from typing import TYPE_CHECKING
 
 import pytest
 
 from compiler import process as memory
+from compiler.process import collector_paused, on_one_machine, threads_on_one_machine
+from dsl import ir
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 SMALL = 1 << 20
 """Bytes of which every machine has more."""
@@ -56,3 +61,51 @@ def test_swap_space_counts_with_the_memory(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(resource, "getrlimit", lambda _: (SMALL, resource.RLIM_INFINITY))
     monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "none")
     assert memory.memory_limit() == SMALL
+
+
+SERVERS, WORKERS = ir.Job("ps", tasks=2), ir.Job("worker", tasks=3)
+
+
+@pytest.fixture(autouse=True)
+def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have six cores, and no wish of the environment."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+
+
+def test_servers_share_the_cores_and_so_do_all_other_tasks() -> None:
+    """Two servers have half of the cores each; three workers and an evaluator a quarter, rounded down."""
+    devices = ir.Devices(jobs=(SERVERS, WORKERS, ir.Job("evaluator")))
+    workers = {("worker", each): 1 for each in range(3)}
+    expected = {("ps", 0): 3, ("ps", 1): 3, **workers, ("evaluator", 0): 1}
+    assert threads_on_one_machine(devices) == expected
+
+
+def test_the_number_in_the_spec_holds_for_every_task() -> None:
+    """It is what the user wants, on however few cores."""
+    found = threads_on_one_machine(ir.Devices(jobs=(SERVERS, WORKERS), intra_op_threads=4))
+    assert set(found.values()) == {4}
+
+
+def test_tasks_are_on_one_machine_unless_their_addresses_name_several() -> None:
+    """Tasks without addresses are started by the launcher, on its own machine."""
+    here = ir.Job("ps", hosts=("a:1", "a:2"))
+    assert on_one_machine([SERVERS, WORKERS])
+    assert on_one_machine([here, ir.Job("worker", hosts=("a:3",))])
+    assert not on_one_machine([here, ir.Job("worker", hosts=("b:3",))])
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_afterwards_as_it_was(*, enabled: bool) -> None:
+    """Also after an error, and if it was off before."""
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with collector_paused():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+        with pytest.raises(ValueError, match="an error"), collector_paused():
+            raise ValueError("an error")
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()

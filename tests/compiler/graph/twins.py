@@ -16,12 +16,13 @@ from tests.support import Training
 
 @frozen
 class Step:
-    """All variables before and after a step on the whole batch, its loss, and the graph that has made it."""
+    """All variables before and after a step on the whole batch, its loss and metrics, and its graph."""
 
     compiled: Finished
     before: dict[str, Any]
     after: dict[str, Any]
     loss: float
+    metrics: dict[str, Any]
 
     @property
     def weights(self) -> dict[str, Any]:
@@ -32,9 +33,10 @@ class Step:
 def step_of(spec: ir.Spec, arrays: Mapping[str, Any], **options: Any) -> Step:
     """Make a step; `options` are those of `Training`."""
     with Training(spec, arrays, **options) as training:
-        before = training.values()
-        (loss,) = training.steps(1)
-        return Step(training.compiled, before, training.values(), loss)
+        before, compiled = training.values(), training.compiled
+        metrics = {name: each.result for name, each in compiled.metrics.items()}
+        loss, found, _ = training.session.run([compiled.total_loss, metrics, compiled.train_op])
+        return Step(compiled, before, training.values(), float(loss), found)
 
 
 def follow(

@@ -128,7 +128,7 @@ def test_a_step_is_that_of_keras_with_the_same_layers_frozen() -> None:
         f"backbone/{each.path}" if id(each) in inner else each.path.replace("stem_", "stem/"): each
         for each in twin.weights
     }
-    step = Step(compiled, before, after, loss)
+    step = Step(compiled, before, after, loss, {})
     optimizer, squares = keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError()
     follow(step, twin, optimizer, squares, *arrays.values(), variables=variables)
 

@@ -13,8 +13,8 @@ from compiler.step.read.why import explain_placement
 from tests.compiler.graph.inspect.family import Member, plan_of
 
 MEMBERS = 216
-QUARTER = MEMBERS // 4  # of all kinds, which take turns by threes, fours and eights
-CHUNK = 27
+EIGHTH = MEMBERS // 8  # of all kinds, which take turns by threes, fours and eights
+CHUNK = EIGHTH
 
 
 def check(number: int) -> None:
@@ -49,14 +49,14 @@ def _explained(compiled: Any, op: Any, assigned: dict[str, str]) -> None:
         )
 
 
-@pytest.mark.parametrize("number", range(QUARTER))
-def test_a_quarter_of_the_family(number: int) -> None:
+@pytest.mark.parametrize("number", range(EIGHTH))
+def test_an_eighth_of_the_family(number: int) -> None:
     """Machines with CPUs, with GPUs, and clusters, in turn."""
     check(number)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(QUARTER, MEMBERS, CHUNK))
+@pytest.mark.parametrize("first", range(EIGHTH, MEMBERS, CHUNK))
 def test_the_rest_of_the_family(first: int) -> None:
     """All other members; the number of the one that fails is in the message."""
     for number in range(first, first + CHUNK):

@@ -15,6 +15,7 @@ from compiler.graph.finished import Finished
 from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tfdeploy.runtime.records.result import Result, Seconds
 
 CLASSIFIER = """
 tfdeploy = 1
@@ -68,6 +69,12 @@ def refusal(call: Callable[..., object], *arguments: Any, **named: Any) -> Any:
     with pytest.raises(RunError) as caught:
         call(*arguments, **named)
     return caught.value.diagnostic
+
+
+def make_result(**more: Any) -> Result:
+    """Return the result of a run."""
+    given = {"status": "finished", "steps": 20, "loss": 0.5, "metrics": {}, "examples_per_second": None}
+    return Result(**{**given, "seconds": Seconds(1.0, None, 2.0), "directory": "runs/x", **more})  # type: ignore[arg-type]
 
 
 def examples(count: int, seed: int = 0) -> dict[str, Any]:

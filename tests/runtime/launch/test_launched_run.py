@@ -24,6 +24,7 @@ from dsl.errors import cluster as errors
 from dsl.files.typed_json import parse_record
 from tests.folders import ROOT
 from tests.runtime.tasks import SPEC
+from tests.support import make_result
 from tfdeploy.runtime.launch import child
 from tfdeploy.runtime.launch import launched_run as module
 from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
@@ -31,7 +32,7 @@ from tfdeploy.runtime.launch.launcher import TaskCommand
 from tfdeploy.runtime.launch.task_processes import describe_exit
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.plans import RunOptions
-from tfdeploy.runtime.records.result import Result, Seconds
+from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import Interrupted, Terminated
 
@@ -50,15 +51,7 @@ def test_the_copy_of_a_spec_is_there_during_the_launch_alone(tmp_path: Path) -> 
         shutil.rmtree(Path(command.path).parent)
 
 
-RESULT = Result(
-    status="finished",
-    steps=20,
-    loss=0.5,
-    metrics={},
-    examples_per_second=None,
-    seconds=Seconds(1.0, None, 2.0),
-    directory="runs/x",
-).to_json()
+RESULT = make_result().to_json()
 
 
 def output_of(tmp_path: Path, emit: Callable[[str, Any], None]) -> TaskOutput:

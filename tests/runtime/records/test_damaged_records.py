@@ -17,7 +17,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from tests.damage import damaged
 from tests.placement_maps import make_kinds, make_map
-from tests.support import refusal, spec_of
+from tests.support import make_result, refusal, spec_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
@@ -34,21 +34,15 @@ from tfdeploy.runtime.membership.addresses import (
 )
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.lock import is_json_object
-from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
+from tfdeploy.runtime.records.result import Best, SplitResult
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.train.evaluation import read_best
 
 LINE = HistoryRecord(
     10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, {"*": 0.1, "head/*": 0.2}, 0.5, "worker:0"
 )
-RESULT = Result(
-    status="finished",
-    steps=20,
-    loss=0.5,
+RESULT = make_result(
     metrics={"accuracy": 0.75},
-    examples_per_second=None,
-    seconds=Seconds(1.0, None, 2.0),
-    directory="runs/x",
     test=SplitResult(0.5, {"accuracy": 0.75}, 8),
     best=Best(10, "highest", "accuracy", 0.75),
 )

@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests import forked
+from tests.support import make_result
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.found import differing, runs_below
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.lock import MARKER, locked
-from tfdeploy.runtime.records.result import Clock, Result, Scores, Seconds, SplitResult
+from tfdeploy.runtime.records.result import Clock, Scores, Seconds, SplitResult
 from tfdeploy.runtime.show.runs import compare_lines, list_lines, short_names
 
 SPEC = """tfdeploy = 1
@@ -43,10 +44,9 @@ def write(
     ]
     (folder / "history.jsonl").write_text("".join(f"{line.to_json()}\n" for line in lines) + '{"cut')
     if end is not None:
-        found = Result(
-            status=end, steps=steps, loss=0.5, metrics={}, examples_per_second=2000.0,
-            seconds=Seconds(1.0, 1.0, 1.0), directory=str(folder), **result,
-        )  # fmt: skip
+        found = make_result(
+            status=end, steps=steps, examples_per_second=2000.0, directory=str(folder), **result
+        )
         (folder / "result.json").write_text(found.to_json())
     return folder
 
@@ -179,15 +179,11 @@ def test_waiting_that_is_not_measured_is_not_none_at_all(waited: float | None, k
 
 def test_the_file_has_numbers_with_few_digits() -> None:
     """Seconds have three decimal places and speeds one; scores are as they are."""
-    result = Result(
-        status="finished",
-        steps=5,
+    result = make_result(
         loss=0.123456789,
-        metrics={},
         test=SplitResult.of(Scores(0.5, 0.25, {"a": 0.123456789}, 7, 1.0)),
         examples_per_second=12.3456,
         seconds=Seconds(1.23456, 2.34567, 3.45678, 4.56789, 5.6789, 6.78912),
-        directory="runs/x",
     )
     found = json.loads(result.to_json())
     assert found["loss"] == 0.123456789

@@ -8,8 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from tests.support import make_result
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.records.result import Result, Seconds
+from tfdeploy.runtime.records.result import Seconds
 from tfdeploy.runtime.show.console import BarReporter, LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
 
@@ -83,15 +84,7 @@ def test_the_summary_is_below_an_empty_line() -> None:
         file = StringIO()
         out = Console(file=file, width=80, force_terminal=True, color_system="standard", highlight=False)
         LineReporter(out).finished(
-            Result(
-                status=status,  # type: ignore[arg-type]  # two of the words
-                steps=5,
-                loss=None,
-                metrics={},
-                examples_per_second=None,
-                seconds=Seconds(1.0, None, 0.0),
-                directory="runs/x",
-            )
+            make_result(status=status, steps=5, loss=None, seconds=Seconds(1.0, None, 0.0))
         )
         shown.append(file.getvalue().splitlines())
     assert shown[0] == [

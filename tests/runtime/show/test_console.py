@@ -11,8 +11,8 @@ from rich.console import Console
 
 from dsl.diagnostics import Diagnostic, Severity
 from tests.placement_maps import make_map
+from tests.support import make_result
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show import console as module
 from tfdeploy.runtime.show.console import BarReporter, LineReporter, make_reporter
 from tfdeploy.runtime.show.reporting import Quiet, Reporter, StepRange
@@ -136,16 +136,5 @@ def test_a_summary_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert (sys.stdout.getvalue(), capsys.readouterr().err) == ("", "")
     reporter.warn(Diagnostic("TFD730", "the loss"))
     assert "TFD730" in capsys.readouterr().err
-    seconds = Seconds(1.0, 1.0, 1.0)
-    reporter.finished(
-        Result(
-            status="finished",
-            steps=10,
-            loss=0.5,
-            metrics={},
-            examples_per_second=9.0,
-            seconds=seconds,
-            directory="runs/x",
-        )
-    )
-    assert "finished at step 10" in sys.stdout.getvalue().splitlines()[0]
+    reporter.finished(make_result())
+    assert "finished at step 20" in sys.stdout.getvalue().splitlines()[0]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
+from tests.support import make_result
+from tfdeploy.runtime.records.result import Best, Evaluated, Seconds, SplitResult
 from tfdeploy.runtime.show import reporting
 from tfdeploy.runtime.show.reporting import evaluation_lines, summary_rows
 
@@ -43,14 +44,10 @@ def test_counts_shares_and_speeds() -> None:
 
 
 TEST = SplitResult(0.25, {"accuracy": 0.75, "auc": 0.5}, 1797)
-DONE = Result(
-    status="finished",
+DONE = make_result(
     steps=1200,
-    loss=0.5,
-    metrics={},
     examples_per_second=12345.6,
     seconds=Seconds(1.0, 2.0, 50.0, 3.0, 4.0, 19.0),
-    directory="runs/x",
     model="runs/x/model.keras",
 )
 

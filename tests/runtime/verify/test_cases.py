@@ -1,12 +1,16 @@
-"""The combinations that `verify` compares."""
+"""The combinations that `verify` compares, and those that are left out because a weight is needed whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from attrs import evolve
 
 from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import classifier
 from tfdeploy.runtime.verify.cases import (
     AVERAGE_EVERY,
@@ -24,6 +28,7 @@ from tfdeploy.runtime.verify.cases import (
     select_cases,
 )
 from tfdeploy.runtime.verify.compare import _plain
+from tfdeploy.runtime.verify.session import Verification
 
 ADD = ir.Call("add_n")
 
@@ -186,3 +191,45 @@ def test_clones_of_a_pipeline_keep_their_groups_and_stages() -> None:
         assert cpus == 2 * case.clones
     whole = _plain(spec, (24,))
     assert (whole.update.schedule, whole.update.accumulate, whole.devices.cpu) == (None, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "regularizer", "optimizer", "is_asked"),
+    [
+        (None, None, "SGD(0.1)", False),
+        ("constraint", None, "SGD(0.1)", True),
+        (None, "regularizer", "SGD(0.1)", True),
+        (None, None, "Muon(0.1)", True),
+    ],
+)
+def test_pieces_are_tried_if_anything_may_need_the_whole(
+    constraint: str | None, regularizer: str | None, optimizer: str, *, is_asked: bool
+) -> None:
+    """Variables in pieces, and slots in pieces; the reason is what a compilation says of them."""
+    asked: list[ir.Spec] = []
+
+    def refuse(spec: ir.Spec) -> None:
+        asked.append(spec)
+        raise SpecError([Diagnostic("TFD548", f"reason {len(asked)}")])
+
+    verification: Any = SimpleNamespace(
+        spec=classifier(optimizer=optimizer), setup=SimpleNamespace(compile=refuse)
+    )
+    plain = SimpleNamespace(constraint=None, regularizer=None)
+    own = SimpleNamespace(constraint=constraint, regularizer=regularizer)
+    compiled: Any = SimpleNamespace(weights={"kernel": plain, "bias": own})
+    found = Verification._uncut(verification, compiled)
+    expected = {"sharded": "reason 1", "replicated, slots sharded": "reason 2"}
+    assert found == (expected if is_asked else {})
+    targets = [[type(rule.target) for rule in spec.place.rules] for spec in asked]
+    wanted = [ir.Sharded, ir.OverClones] if is_asked else []
+    assert [kind in own for kind, own in zip(wanted, targets, strict=True)] == [True] * len(wanted)
+
+
+def test_what_can_be_cut_is_compared() -> None:
+    """Nothing is left out if both placements can be compiled."""
+    verification: Any = SimpleNamespace(
+        spec=classifier(optimizer="Muon(0.1)"), setup=SimpleNamespace(compile=lambda _: None)
+    )
+    compiled: Any = SimpleNamespace(weights={})
+    assert Verification._uncut(verification, compiled) == {}

@@ -1,15 +1,20 @@
-"""Clipping acts on the gradient of the whole batch, regularisation included, whoever computed it."""
+"""Gradients before the update: those of the whole batch are clipped, those of regularizers bit for bit."""
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from dsl import ir
+from tests.graphs import graph_of
 from tests.models import data, model, train
-from tests.support import Training, largest_difference
+from tests.support import Training, largest_difference, spec_of
 
 CLIPS = ("global_norm(0.05)", "norm(0.02)", "value(0.002)")
 
@@ -70,3 +75,95 @@ def test_clones_clip_as_one_tower_does(rule: str) -> None:
     expected, _ = train(model("dense", **settings), arrays, 3)  # type: ignore[arg-type]  # all are strings
     found, _ = train(model("dense", clones=2, batch=12, place=rule, **settings), arrays, 3)  # type: ignore[arg-type]
     assert largest_difference(found, expected) < 1e-5
+
+
+OWN = """
+import tensorflow as tf
+
+def cubes(weight):
+    return 0.02 * tf.reduce_sum(tf.abs(weight) ** 3)
+
+def nothing(weight):
+    return tf.constant(0.5)
+"""
+
+REGULARIZERS: dict[str, Any] = {
+    "L1(0.013)": lambda: keras.regularizers.L1(0.013),
+    "L2(0.017)": lambda: keras.regularizers.L2(0.017),
+    "L1L2(0.013, 0.017)": lambda: keras.regularizers.L1L2(0.013, 0.017),
+    "OrthogonalRegularizer(0.3)": lambda: keras.regularizers.OrthogonalRegularizer(0.3),
+    'python("own_penalties:cubes")': lambda: lambda weight: 0.02 * tf.reduce_sum(tf.abs(weight) ** 3),
+    'python("own_penalties:nothing")': None,
+}
+"""What makes the same regularizer, or None if it has no gradient."""
+
+SPEC = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [7])
+  y = input(float32, [5])
+  z = x -> Dense(5, name = "out")
+  loss = [y, z] -> MeanSquaredError()
+  regularize = {regularizer}
+}}
+devices {{
+  cpu = 2
+}}
+clones {{
+  batch = 4
+}}
+place {{
+  clones -> cpu[*]
+  variables -> {variables}
+}}
+update {{
+  optimizer = SGD(1)
+}}
+train {{
+  seed = 5
+}}
+"""
+
+
+def spec_with(regularizer: str, variables: str) -> ir.Spec:
+    """Return the spec of two clones of a layer whose kernel is regularized."""
+    return spec_of(SPEC.format(regularizer=regularizer, variables=variables))
+
+
+def kernels(training: Training) -> list[Any]:
+    """Return every copy of the kernel."""
+    copies = training.compiled.variables["out/kernel"].copies
+    return [np.array(each) for each in training.session.run(list(copies))]
+
+
+@pytest.mark.parametrize("variables", ["cpu[1]", "replicated"])
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_a_step_without_examples_that_tell_takes_off_the_gradient_of_the_penalty(
+    tmp_path: Path, regularizer: str, variables: str
+) -> None:
+    """Inputs are zeros, so that the kernel has no other gradient. Its bias has, and no penalty."""
+    (tmp_path / "own_penalties.py").write_text(OWN)
+    spec = spec_with(regularizer, variables)
+    arrays = {"x": np.zeros((8, 7), np.float32), "y": np.ones((8, 5), np.float32)}
+    with Training(spec, arrays, base=str(tmp_path)) as training:
+        before = kernels(training)
+        training.steps(1)
+        after = kernels(training)
+    slope = np.zeros_like(before[0])
+    if REGULARIZERS[regularizer] is not None:
+        weight = tf.Variable(before[0])
+        with tf.GradientTape() as tape:
+            penalty = REGULARIZERS[regularizer]()(weight)
+        slope = tape.gradient(penalty, weight).numpy()
+        assert np.abs(slope).max() > 0
+    assert len(after) == (2 if variables == "replicated" else 1)
+    assert [each.tolist() for each in after] == [(before[0] - slope).tolist()] * len(after)
+
+
+def test_no_tensor_of_equal_numbers_is_made_for_a_sum_of_squares() -> None:
+    """What is added to a gradient are a read, a number, a product and a sum."""
+    compiled = graph_of(spec_with("L2(0.1)", "cpu[1]"))
+    found = [op for op in compiled.graph.get_operations() if op.name.startswith("update/out/kernel/")]
+    own = Counter(op.type for op in found if "/regularizer/" in op.name)
+    assert own == {"ReadVariableOp": 1, "Const": 1, "Mul": 1}
+    assert [op.type for op in found if op.name.endswith("/add")] == ["AddV2"]

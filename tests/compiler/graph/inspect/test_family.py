@@ -1,16 +1,25 @@
-"""A family of specs: what runs is where it was asked to be, nothing is unplaced, all is explained."""
+"""No stray op: in a family of specs, and in graphs with an op that is not where it should be."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 
-from compiler.graph.build import compile_graph
+from compiler.graph.build import compile_graph, compile_step
+from compiler.graph.finished import in_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.pipeline import make_plan
+from compiler.reasons import Placed, Reason
 from compiler.step.read.why import explain_placement
+from compiler.step.record import Entry, Tensor
+from dsl.diagnostics import Diagnostic, SpecError
 from tests.compiler.graph.inspect.family import Member, plan_of
+from tests.support import CLASSIFIER, CONVOLUTION, marked, spec_of
 
 MEMBERS = 216
 EIGHTH = MEMBERS // 8  # of all kinds, which take turns by threes, fours and eights
@@ -64,3 +73,70 @@ def test_the_rest_of_the_family(first: int) -> None:
             check(number)
         except Exception as fault:
             raise AssertionError(f"member {number}:\n{Member(number).spec()}") from fault
+
+
+GPUS = "cpu = 1\n gpu = 2"
+
+
+def compiled(rules: str = "", *, devices: str = GPUS, layers: str = CONVOLUTION, **overrides: str) -> Any:
+    """Return the emulated step of a small classifier on two GPUs, by some rules."""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=layers)
+    text = text.replace("cpu = 2", devices) + f"place {{\n {rules}\n }}\n"
+    found = compile_step(make_plan(spec_of(text, **overrides), emulate=True))
+    return evolve(found, ledger=evolve(found.ledger))  # whose ops are not listed yet
+
+
+def refused(action: Callable[[], Any]) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics with which an action is refused."""
+    with pytest.raises(SpecError) as caught:
+        action()
+    return caught.value.diagnostics
+
+
+def on(graph: Any, ref: str, clone: int | None = None) -> Entry:
+    """Return an entry that asks for a device by default."""
+    device = next(each for each in graph.plan.topology.devices if each.ref == ref)
+    return Entry(Placed(device, Reason(f"here -> {ref}", "default")), "forward", clone)
+
+
+def add(graph: Any, name: str, entry: Entry, kind: str = "Const", inputs: Sequence[Tensor] = ()) -> None:
+    """Add an op to a step."""
+    writer = evolve(graph.ledger.writer(entry.role), clone=entry.clone)
+    writer.write(kind, name, inputs, entry.placed, {"value": 1.0, "dtype": "float32", "shape": ()})
+
+
+def test_a_graph_as_compiled_has_no_stray_op() -> None:
+    """Every op has a device and an entry; looking again finds nothing."""
+    graph = compiled(train__summaries="all")
+    verify_placement(graph)
+    assert all(op.device for op in in_graph(graph).graph.get_operations())
+
+
+def test_an_op_away_from_its_variable() -> None:
+    """What works on a resource has to be with it."""
+    graph = compiled()
+    handle = Tensor("logits/bias", "resource", (), holds=("float32", (10,)))
+    add(graph, "far", on(graph, "gpu[1]"), "ReadVariableOp", [handle])
+    (found,) = refused(lambda: verify_placement(graph))
+    assert found.message == "the op `far` is on `gpu[1]`: what it works on is on `cpu[0]`"
+
+
+def test_summaries_on_a_gpu_point_at_their_rule() -> None:
+    """GPUs have no ops on strings; the diagnostic is at the rule and counts what else it puts there."""
+    (found,) = refused(lambda: compiled("summaries -> gpu[1]"))
+    assert found.code == "TFD512"
+    assert found.message == "the op `summary/loss/tags` is on `gpu[1]`: GPUs have no ops on strings"
+    assert marked(found) == "summaries -> gpu[1]"
+    assert found.notes == ("6 more ops are placed like this",)
+
+
+def test_many_stray_ops_are_told_in_few_words() -> None:
+    """One diagnostic for a reason, however many ops there are."""
+    graph = compiled()
+    for number in range(100):
+        add(graph, f"stray_{number}", on(graph, "gpu[1]", clone=0))
+    (found,) = refused(lambda: verify_placement(graph))
+    assert (found.message, found.notes) == (
+        "the op `stray_0` is on `gpu[1]`: clone 0 has `gpu[0]`",
+        ("99 more ops are placed like this",),
+    )

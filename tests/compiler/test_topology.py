@@ -22,6 +22,8 @@ from tests.compiler.placement.places import Places, places
         (ir.Devices(cpu=2), ["cpu[0]", "cpu[1]"]),
         (ir.Devices(gpu=1), ["cpu[0]", "gpu[0]"]),
         (ir.Devices(cpu=1, gpu=0), ["cpu[0]"]),
+        (ir.Devices(cpu=0, gpu=1), ["cpu[0]", "gpu[0]"]),  # somebody has to run what no GPU can
+        (ir.Devices(jobs=(ir.Job("worker", cpu=0),)), ["worker[0].cpu[0]"]),
         (
             ir.Devices(jobs=(ir.Job("ps", 1), ir.Job("worker", 2, gpu=1))),
             ["ps[0].cpu[0]", *(f"worker[{at}].{each}[0]" for at in range(2) for each in ("cpu", "gpu"))],
@@ -45,12 +47,6 @@ CLUSTER = declare(
 def refs(devices: Sequence[Device]) -> str:
     """Return the names of devices in one text."""
     return " ".join(each.ref for each in devices)
-
-
-def test_a_task_has_at_least_one_cpu() -> None:
-    """Somebody has to run what no GPU can, whatever the block says."""
-    assert refs(declare(ir.Devices(cpu=0, gpu=1), 0).devices) == "cpu[0] gpu[0]"
-    assert refs(declare(ir.Devices(jobs=(ir.Job("worker", cpu=0),)), 0).devices) == "worker[0].cpu[0]"
 
 
 def test_names_of_devices_in_tensorflow() -> None:

@@ -170,52 +170,43 @@ def test_a_rule_that_was_not_read_is_written_out() -> None:
     assert found.span is not None
 
 
-def test_slots_are_only_of_what_is_trained() -> None:
-    """The last variable has no slots here, so a rule for them matches nothing."""
+def test_names_of_one_role_say_nothing_of_another() -> None:
+    """The last variable has no slots here, so a rule for them matches nothing; unknown names do not count."""
     assert len(nothing('slots("decoder/*") -> cpu[0]')) == 1
-
-
-def test_a_rule_that_never_wins_is_a_warning_at_both_rules() -> None:
-    """All that the first matches is taken by the second, though neither glob contains the other."""
-    (found,) = rules_decide(rules('ops("encoder/*A*") -> cpu[0]\n ops("*dense/B*") -> cpu[1]'), NAMES)
-    assert (found.code, found.is_error) == ("TFD604", False)
-    assert marked(found) == 'ops("encoder/*A*") -> cpu[0]'
-    assert [label.span.text for label in found.labels] == ['ops("*dense/B*") -> cpu[1]']
-
-
-def test_any_rule_but_the_last_can_be_the_one_that_never_wins() -> None:
-    """It is compared with the rules after it, and not with itself or those before it."""
-    text = 'ops("loss/*") -> cpu[2]\n ops("encoder/*A*") -> cpu[0]\n ops("*dense/B*") -> cpu[1]'
-    (found,) = rules_decide(rules(text), NAMES)
-    assert marked(found) == 'ops("encoder/*A*") -> cpu[0]'
-
-
-def test_a_rule_that_wins_once_is_none() -> None:
-    """It is enough to decide for one name, and rules of other roles do not count."""
-    assert list(rules_decide(rules('ops("encoder/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]'), NAMES)) == []
-    assert list(rules_decide(rules('variables -> cpu[0]\n ops("*") -> cpu[1]'), NAMES)) == []
-
-
-def test_rules_that_are_plainly_beaten_have_been_told_before() -> None:
-    """A later rule for everything, or for the same glob, is found when a spec is read."""
-    for later in ('ops("*") -> cpu[1]', 'ops("encoder/*") -> cpu[1]'):
-        assert list(rules_decide(rules(f'ops("encoder/*") -> cpu[0]\n {later}'), NAMES)) == []
-
-
-def test_several_rules_can_take_all_from_one_together() -> None:
-    """The last that is needed for that is shown; rules without names that are known are left out."""
-    three = 'ops("encoder/dense/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]\n ops("*/BiasAdd") -> cpu[2]'
-    (found,) = rules_decide(rules(f'{three}\n ops("l*") -> cpu[3]'), NAMES)
-    assert marked(found) == 'ops("encoder/dense/*") -> cpu[0]'
-    assert [label.span.text for label in found.labels] == ['ops("*/BiasAdd") -> cpu[2]']
-    assert list(rules_decide(rules(three), {"variables": VARIABLES})) == []
-    assert nothing('variables("other") -> cpu[0]') != []
+    assert len(nothing('variables("other") -> cpu[0]')) == 1
     assert list(rules_match(rules('variables("other") -> cpu[0]'), {"ops": OPS})) == []
+    assert list(rules_decide(rules("\n".join(THREE)), {"variables": VARIABLES})) == []
 
 
-def test_a_rule_that_matches_nothing_takes_nothing_from_others() -> None:
-    """It is an error by itself, and neither beaten nor beating."""
-    assert list(rules_decide(rules('ops("none*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]'), NAMES)) == []
+A, B = 'ops("encoder/*A*") -> cpu[0]', 'ops("*dense/B*") -> cpu[1]'
+"""All that the first matches is taken by the second, though neither glob contains the other."""
+ALL = 'ops("encoder/*") -> cpu[0]'
+THREE = 'ops("encoder/dense/*") -> cpu[0]', 'ops("*/MatMul") -> cpu[1]', 'ops("*/BiasAdd") -> cpu[2]'
+
+
+@pytest.mark.parametrize(
+    ("written", "beaten"),
+    [
+        ((A, B), [(A, B)]),
+        (('ops("loss/*") -> cpu[2]', A, B), [(A, B)]),  # not compared with itself or with those before it
+        ((*THREE, 'ops("l*") -> cpu[3]'), [(THREE[0], THREE[2])]),  # the last that is needed is shown
+        ((ALL, 'ops("*/MatMul") -> cpu[1]'), []),  # it is enough to decide for one name
+        (("variables -> cpu[0]", 'ops("*") -> cpu[1]'), []),  # rules of other roles do not count
+        ((ALL, 'ops("*") -> cpu[1]'), []),  # those that are plainly beaten are told when a spec is read
+        ((ALL, 'ops("encoder/*") -> cpu[1]'), []),
+        (
+            ('ops("none*") -> cpu[0]', 'ops("*/MatMul") -> cpu[1]'),
+            [],
+        ),  # it matches nothing, an error by itself
+    ],
+)
+def test_a_rule_that_never_wins_is_a_warning_at_both_rules(
+    written: tuple[str, ...], beaten: list[tuple[str, str]]
+) -> None:
+    """That it never decides, and the last of those after it that take all from it."""
+    found = list(rules_decide(rules("\n".join(written)), NAMES))
+    assert [(each.code, each.is_error) for each in found] == [("TFD604", False)] * len(beaten)
+    assert [(marked(each), *(label.span.text for label in each.labels)) for each in found] == beaten
 
 
 WEIGHTS = ["conv1/kernel", "conv1/bias", "logits/kernel", "logits/bias"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -26,26 +27,31 @@ def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
 
-@pytest.mark.usefixtures("six_cores")
-def test_towers_on_cpus_share_the_cores() -> None:
-    """An op gets the cores that its tower has to itself, at least one; a single tower has TensorFlow's."""
-    assert [pools(clones=each) for each in (1, 2, 3, 4, 8)] == [(0, 0), (3, 0), (2, 0), (1, 0), (1, 0)]
+WRITTEN = {"devices__intra_op_threads": "4", "devices__inter_op_threads": "7"}
+GPUS = {"devices__cpu": "1", "devices__gpu": "3"}
 
 
 @pytest.mark.usefixtures("six_cores")
-def test_the_spec_and_then_the_environment_have_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `devices` says counts most; a number in TensorFlow's own variable is left to TensorFlow."""
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "5")
-    assert pools(clones=2) == (0, 0)
-    assert pools(clones=2, devices__intra_op_threads="4", devices__inter_op_threads="7") == (4, 7)
-
-
-@pytest.mark.usefixtures("six_cores")
-def test_towers_on_gpus_leave_the_cores_alone() -> None:
-    """Where GPUs work, ops on CPUs are few; emulated, GPUs are CPUs."""
-    gpus = {"devices__cpu": "1", "devices__gpu": "3"}
-    assert pools(clones=3, **gpus) == (0, 0)
-    assert pools(clones=3, emulate=True, **gpus) == (2, 0)
+@pytest.mark.parametrize(
+    ("settings", "environment", "sizes"),
+    [
+        # An op gets the cores that its tower has to itself, at least one; a single tower has TensorFlow's.
+        *(({"clones": each}, None, (size, 0)) for each, size in ((1, 0), (2, 3), (3, 2), (4, 1), (8, 1))),
+        # What `devices` says counts most; a number in TensorFlow's own variable is left to TensorFlow.
+        ({"clones": 2}, "5", (0, 0)),
+        ({"clones": 2, **WRITTEN}, "5", (4, 7)),
+        # Where GPUs work, ops on CPUs are few; emulated, GPUs are CPUs.
+        ({"clones": 3, **GPUS}, None, (0, 0)),
+        ({"clones": 3, **GPUS, "emulate": True}, None, (2, 0)),
+    ],
+)
+def test_towers_share_the_cores(
+    settings: dict[str, Any], environment: str | None, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the spec, or else the environment, has a number, or the towers are on GPUs."""
+    if environment is not None:
+        monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", environment)
+    assert pools(**settings) == sizes
 
 
 @pytest.mark.usefixtures("six_cores")

@@ -60,36 +60,35 @@ def joined(edges: dict[str, str], together: dict[str, int] | None = None) -> lis
 CHAIN = {"a": "bB", "b": "cC", "c": "C", "C": "B", "B": "A", "A": ""}
 
 
-def test_a_gradient_is_with_the_last_operator_that_it_reads_from() -> None:
-    """Those that read from none are with the gradients that they read from, if these are with any."""
-    assert joined(CHAIN) == ["aBA", "b", "cC"]
-    assert joined({"a": "bB", "b": "c", "c": "", "C": "B", "B": ""}) == ["aB", "b", "c", "C"]
-
-
-def test_the_gradient_of_what_many_have_read_is_with_the_first_of_them() -> None:
-    """Otherwise it would have to come before itself."""
-    many = {"m": "bc", "a": "bB", "b": "cC", "c": "", "C": "BM", "B": "M", "M": ""}
-    assert joined(many) == ["m", "aBM", "bC", "c"]
-
-
-def test_the_order_of_operators_in_a_workload_does_not_matter() -> None:
-    """What is last follows from who reads what."""
-    backwards = {name: CHAIN[name] for name in reversed(CHAIN)}
-    assert joined(backwards) == ["ABa", "Cc", "b"]
-
-
-def test_what_a_workload_says_stays() -> None:
-    """A gradient that has to be with an operator is not joined with another one."""
-    together = {"a": 1, "A": 1, "b": 2, "B": 2}
-    assert joined(CHAIN, together) == ["aA", "bB", "cC"]
-
-
-def test_without_gradients_of_their_own_nothing_is_joined() -> None:
-    """Neither if all have their operators, nor if there is nothing to join them with."""
-    assert joined({"a": "b", "b": ""}) is None
-    assert joined({"a": "A", "A": ""}, {"a": 1, "A": 1}) is None
-    assert joined({"A": "B", "B": ""}) is None
-    assert joined({"a": "", "A": ""}) == ["a", "A"]  # nothing says that they belong together
+@pytest.mark.parametrize(
+    ("edges", "together", "groups"),
+    [
+        # A gradient is with the last operator that it reads from. Those that read from none are with the
+        # gradients that they read from, if these are with any.
+        (CHAIN, {}, ["aBA", "b", "cC"]),
+        ({"a": "bB", "b": "c", "c": "", "C": "B", "B": ""}, {}, ["aB", "b", "c", "C"]),
+        # That of what many have read is with the first of them, or it would have to come before itself.
+        (
+            {"m": "bc", "a": "bB", "b": "cC", "c": "", "C": "BM", "B": "M", "M": ""},
+            {},
+            ["m", "aBM", "bC", "c"],
+        ),
+        # What is last follows from who reads what, and not from the order of operators.
+        ({name: CHAIN[name] for name in reversed(CHAIN)}, {}, ["ABa", "Cc", "b"]),
+        # What a workload says stays.
+        (CHAIN, {"a": 1, "A": 1, "b": 2, "B": 2}, ["aA", "bB", "cC"]),
+        # Nothing is joined without gradients, or if all have their operators, or without operators.
+        ({"a": "b", "b": ""}, {}, None),
+        ({"a": "A", "A": ""}, {"a": 1, "A": 1}, None),
+        ({"A": "B", "B": ""}, {}, None),
+        ({"a": "", "A": ""}, {}, ["a", "A"]),  # nothing says that they belong together
+    ],
+)
+def test_gradients_are_joined_with_their_operators(
+    edges: dict[str, str], together: dict[str, int], groups: list[str] | None
+) -> None:
+    """By who reads what, unless a workload says it."""
+    assert joined(edges, together) == groups
 
 
 def test_a_search_begins_with_pieces_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

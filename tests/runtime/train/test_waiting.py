@@ -17,9 +17,8 @@ from compiler.graph import ledger
 from compiler.graph.nodes import import_nodes
 from tests.runtime.conftest import Project
 from tests.runtime.train.test_exports import events_of
-from tests.support import make_result
 from tfdeploy import api
-from tfdeploy.runtime.records.result import Result, Seconds
+from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.show.reporting import Reporter, summary_rows
 from tfdeploy.runtime.train import loop
 
@@ -201,12 +200,6 @@ def test_with_deterministic_ops_it_is_not_known(project: Project) -> None:
     assert result.seconds.data_waiting is None
     assert all("data_waiting" not in line for line in project.history())
     assert "data" not in dict(summary_rows(result))
-
-
-def test_the_summary_says_how_long_and_what_part() -> None:
-    """Seconds and the share of the training."""
-    result = make_result(seconds=Seconds(1.0, 0.5, 50.0, data_waiting=19.0))
-    assert dict(summary_rows(result))["data"] == "waited for 19.0 s, 38 % of the training"
 
 
 @pytest.mark.parametrize(

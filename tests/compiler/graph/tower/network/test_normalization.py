@@ -47,26 +47,25 @@ def test_it_computes_what_keras_does(form: str, precision: str, monkeypatch: pyt
     assert losses == pytest.approx(own, rel=tolerance)
 
 
-def test_each_clone_has_one_op_forward_and_one_back() -> None:
-    """Two clones and the evaluation have an op each, and the clones one more for the gradient."""
-    found = kinds(PLAIN)
-    assert (found["FusedBatchNormV3"], found["FusedBatchNormGradV3"]) == (3, 2)
-
-
 @pytest.mark.family(every=2)
 @pytest.mark.parametrize(
-    "layers",
+    ("layers", "batch_norm", "forward", "back"),
     [
-        "-> Flatten() -> BatchNormalization()",
-        "-> BatchNormalization(axis = 1) -> Flatten()",
-        "-> BatchNormalization(epsilon = 1e-6) -> Flatten()",
-        "-> BatchNormalization(renorm = true) -> Flatten()",
+        (PLAIN, "first", 3, 2),
+        # There is no fused op for other shapes and axes, very small epsilons and renormalisation.
+        ("-> BatchNormalization(axis = 1) -> Flatten()", "first", 0, 0),
+        # Synchronized layers exchange moments; what is evaluated has nothing to exchange.
+        (PLAIN, "synchronized", 1, 0),
+        ("-> BatchNormalization(renorm = true) -> Flatten()", "first", 0, 0),
+        ("-> BatchNormalization(epsilon = 1e-6) -> Flatten()", "first", 0, 0),
+        ("-> Flatten() -> BatchNormalization()", "first", 0, 0),
     ],
-    ids=["no-image", "another-axis", "epsilon", "renorm"],
+    ids=["plain", "another-axis", "synchronized", "renorm", "epsilon", "no-image"],
 )
-def test_what_the_op_cannot_do_is_left_to_keras(layers: str) -> None:
-    """There is no fused op for other shapes and axes, very small epsilons and renormalisation."""
-    assert kinds(layers)["FusedBatchNormV3"] == 0
+def test_how_often_the_fused_op_is_there(layers: str, batch_norm: str, forward: int, back: int) -> None:
+    """Once for each of two clones and the evaluation, and for the gradients of the clones."""
+    found = kinds(layers, batch_norm=batch_norm)
+    assert (found["FusedBatchNormV3"], found["FusedBatchNormGradV3"]) == (forward, back)
 
 
 MODULE = """
@@ -133,11 +132,6 @@ def test_an_exported_model_holds_layers_of_keras_alone(
         "Block",
         "Halved",
     }
-
-
-def test_clones_that_normalise_together_do_so_by_themselves_only_in_evaluation() -> None:
-    """Synchronized layers exchange moments; what is evaluated has nothing to exchange."""
-    assert kinds(PLAIN, batch_norm="synchronized")["FusedBatchNormV3"] == 1
 
 
 def test_the_moving_variance_is_of_the_biased_kind() -> None:

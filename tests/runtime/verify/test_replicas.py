@@ -81,14 +81,12 @@ SPECS = {
     },
 }
 QUICK = {
-    ("plain", "ring", "replicated"),
     ("masked", "add_n", "replicated"),
     ("statistics", "tree", "replicated"),
     ("float16", "ring", "replicated"),
     ("thin", "add_n", "replicated"),
     ("synchronized", "add_n", "replicated"),
     ("norms", "ring", SLOTS_SHARDED),
-    ("accumulated", "add_n", SLOTS_SHARDED),
 }
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 

@@ -21,7 +21,6 @@ from compiler.figures import duration, gathered, plural, size
 from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.sized_step import sized_step
 from compiler.kinds.kind_map import AnyMap
 from compiler.kinds.kinds import KindTime
 from compiler.mapping.records import MapDevice, MapTensor, MapTime, Sought
@@ -289,7 +288,7 @@ def remedy_for(plan: Plan, condition: ir.Condition) -> str | None:
     update = evolve(plan.update, recompute=ir.Call("memory", (limit,)))
     spec = evolve(plan.spec, update=update, expect=ir.Expect())
     tried = compile_step(evolve(plan, spec=spec), base=str(Path(spec.path).parent))
-    step, (devices, *_) = sized_step(tried), condition.arguments
+    step, (devices, *_) = tried.sized_step, condition.arguments
     held, memory = held_by_device(step), forecast_memory(step)
     assert isinstance(devices, ir.DeviceSet)
     refs = (each.ref for each in plan.topology.resolve_set(devices))
@@ -308,7 +307,7 @@ def has_limits(spec: ir.Spec) -> bool:
 def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
     """Return the peak of a step on each device if the spec has limits or conditions for it, else nothing."""
     spec = compiled.plan.spec
-    return forecast_memory(sized_step(compiled)) if has_limits(spec) or needs_memory(spec) else {}
+    return forecast_memory(compiled.sized_step) if has_limits(spec) or needs_memory(spec) else {}
 
 
 def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:
@@ -362,7 +361,7 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepFo
     """
     spec = compiled.plan.spec
     found = find_profile(spec.path, profile)
-    forecast = forecast_time(sized_step(compiled), found.profile if found is not None else None)
+    forecast = forecast_time(compiled.sized_step, found.profile if found is not None else None)
     if forecast is None:
         return None
     return forecast, found.path if found is not None else spec.devices.kind or ""

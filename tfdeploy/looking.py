@@ -296,10 +296,9 @@ def _page_of_comparison(found: Comparison) -> str:
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
     """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
     from compiler.graph.inspect.placement_map import map_placement
-    from compiler.graph.sized_step import sized_step
     from compiler.step.read.memory import forecast_memory
 
-    return map_placement(graph, None, forecast_memory(sized_step(graph)), time)
+    return map_placement(graph, None, forecast_memory(graph.sized_step), time)
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:
@@ -339,9 +338,8 @@ def plan_page(
     lines = lines_of(placement, texts, places_of(model))
     work = time.work if time is not None else work
     if work is None and compiled is not None:
-        from compiler.graph.sized_step import sized_step
         from compiler.step.read.work import timed_step
 
-        work = timed_step(sized_step(compiled))
+        work = timed_step(compiled.sized_step)
     details = Details(model=model, work=work, time=time, trace=trace)
     return html_page(placement, lines, details)

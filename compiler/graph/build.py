@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import tensorflow as tf
@@ -136,6 +137,9 @@ def _compile(plan: Plan, seed: int, traces: Traces, segments: Segments = ()) -> 
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
     compiled = evolve(compiled, warnings=(*found, *_idle_rules(compiled, found)))
+    if plan.model.is_free:
+        sized = evolve(plan, model=plan.model.assumed)
+        compiled = evolve(compiled, assumed=cache(lambda: _compile(sized, seed, traces, segments)))
     if not (isinstance(plan, WorkerPlan) and plan.keeps_all):
         return compiled
     plans = [for_worker(plan, worker) for worker in range(plan.worker.count)]

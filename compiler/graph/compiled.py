@@ -146,6 +146,7 @@ class CompiledGraph:
         seed: The seed of the run.
         warnings: The warnings about the spec.
         everyone: Compiles the spec for each worker, if workers send each other something in a step.
+        assumed: Compiles the spec with the sizes that forecasts assume; None if all inputs have fixed sizes.
     """
 
     plan: Plan = field(repr=False)
@@ -178,6 +179,7 @@ class CompiledGraph:
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
     everyone: Callable[[], Sequence[CompiledGraph]] = field(default=tuple, repr=False)
+    assumed: Callable[[], CompiledGraph] | None = field(default=None, repr=False)
     _read: Callable[[CompiledGraph], Step] = field(kw_only=True, repr=False)
 
     @property
@@ -192,6 +194,11 @@ class CompiledGraph:
     def step(self) -> Step:
         """The step, as records that are read when they are first asked for."""
         return self._read(self)
+
+    @property
+    def sized_step(self) -> Step:
+        """The step of the same plan with the sizes that forecasts assume in place of those that are free."""
+        return self.step if self.assumed is None else self.assumed().step
 
     @property
     def train_input(self) -> InputPipe:

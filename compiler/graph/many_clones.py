@@ -18,7 +18,6 @@ from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
-from compiler.graph.sized_step import sized_step
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.fit import Listed
 from compiler.kinds.forecasts import Peak, Peaks, with_memory, with_time
@@ -144,7 +143,7 @@ def _map_many(
     whole = apart or grid.sums > 0
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
-    small = map_placement(compiled, sent=list_transfers(compiled.step, named=None))
+    small = map_placement(compiled, sent=list_transfers(compiled.sized_step, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
     listed = [_listed(*each) for each in ((first, small, few), (compiled, larger, more))]
@@ -178,7 +177,7 @@ def _map_many(
     large = too_large_to_run(plan, traced.templates)
     step = None
     if extras.graph:
-        steps = step_kinds(first.step), step_kinds(compiled.step)
+        steps = step_kinds(first.sized_step), step_kinds(compiled.sized_step)
         step = grow_graph(FewGraphs(steps[0], tasks or patterns, steps[1], more), grid)
     return ManyClones(plan, found, (*plan.warnings, *own, *large), reasons, time, step, work)
 
@@ -219,14 +218,14 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     counts = (few.exchange.worker.count, more.exchange.worker.count)
     return Workers(
         few.exchange.chief_ops,
-        list_transfers(few.step, of_worker=few.plan.worker.host, named=None),
+        list_transfers(few.sized_step, of_worker=few.plan.worker.host, named=None),
         held_for_each(held, of_more, patterns, counts),
     )
 
 
 def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
     """Return the peaks of a step of a few clones, in whose graph names have these patterns."""
-    found = forecast_memory(sized_step(compiled)).items()
+    found = forecast_memory(compiled.sized_step).items()
     return Peaks({ref: Peak(each.bytes, each.alive) for ref, each in found}, patterns)
 
 
@@ -283,7 +282,7 @@ def _work_of_many(
     (few, _), (more, grid_of_more) = pair
     if isinstance(plan, WorkerPlan):
         return steps_of_all(plan, _parts(few, more, grid_of_more, patterns, grid, plan), fold=fold)
-    known = FewSteps(timed_step(sized_step(few)), patterns, timed_step(sized_step(more)), grid_of_more)
+    known = FewSteps(timed_step(few.sized_step), patterns, timed_step(more.sized_step), grid_of_more)
     unlike = "the step of nine has what does not follow from that of four"
     return _grown(known, more.plan, grid, plan, unlike, fold=fold)
 
@@ -306,7 +305,7 @@ def _parts(
     plan: WorkerPlan,
 ) -> StepParts:
     """Return the parts of a step of the chief among many workers, from those among two and among three."""
-    own, larger = (step_parts(sized_step(each)) for each in (few, more))
+    own, larger = (step_parts(each.sized_step) for each in (few, more))
 
     def grown(part: GraphPart, twin: GraphPart) -> GraphPart:
         known = FewSteps(work_of(few.plan, part), patterns, work_of(more.plan, twin), grid_of_more)

@@ -118,7 +118,7 @@ def _segments(chain: Chain, choice: Choice) -> Segments:
 
 def _fullest(compiled: CompiledGraph) -> tuple[str, int]:
     """Return the device with a tower that needs the most memory for a step, and how much."""
-    step = compiled.step
+    step = compiled.sized_step
     held, memory = held_by_device(step), forecast_memory(step)
     devices = {each.ref for tower in compiled.plan.towers for each in tower.devices}
     needed = {ref: sum(held[ref].values()) + memory[ref].bytes for ref in sorted(devices)}

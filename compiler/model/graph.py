@@ -7,7 +7,7 @@ from functools import wraps
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.figures import reached
 from dsl import ir
@@ -271,6 +271,17 @@ class ModelGraph:
     def without_examples(self) -> frozenset[int]:
         """The values that have no batch axis."""
         return self.constants | self.of_weights
+
+    @property
+    def is_free(self) -> bool:
+        """Whether inputs have axes without fixed sizes."""
+        return any(each.free for each in self.inputs)
+
+    @property
+    def assumed(self) -> ModelGraph:
+        """The model with the sizes that forecasts assume in place of those that are free."""
+        inputs = (evolve(each, shape=each.assumed_shape, free=()) for each in self.inputs)
+        return evolve(self, inputs=tuple(inputs))
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:

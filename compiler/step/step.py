@@ -78,8 +78,7 @@ class Step:
 
     Attributes:
         plan: The plan that it follows. If each worker has a graph of its own, the step is that of one worker.
-        ops: All ops by name, in the order of the graph. If the shape of an input is not fixed, shapes are
-            those that forecasts assume.
+        ops: All ops by name, in the order of the graph.
         variables: The variables of the model by name.
         ends: The ops for which all others of the step are run.
         homes: The tasks on whose devices is what workers share between steps.
@@ -95,7 +94,6 @@ class Step:
     homes: frozenset[Host]
     crossings: tuple[Crossing, ...] = field(default=(), kw_only=True, repr=False)
     abroad: frozenset[str] = field(default=frozenset(), kw_only=True, repr=False)
-    _size: Callable[[], Mapping[str, Op]] | None = field(default=None, repr=False)
     _everyone: Callable[[], tuple[Step, ...]] = field(default=tuple, kw_only=True, repr=False)
 
     @cached_property
@@ -133,8 +131,3 @@ class Step:
     def everyone(self) -> tuple[Step, ...]:
         """The steps of all workers, if they send each other something in a step."""
         return self._everyone()
-
-    @cached_property
-    def sized(self) -> Mapping[str, Op]:
-        """The same ops, with shapes also in the loop over micro-batches and behind it."""
-        return self.ops if self._size is None else self._size()

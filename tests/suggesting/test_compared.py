@@ -12,7 +12,6 @@ import grammar
 from compiler.graph import ledger
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.sized_step import with_sizes
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import for_worker
 from compiler.step.read.memory import forecast_memory
@@ -53,9 +52,7 @@ def changes_of(rules: str) -> Changes:
 def graph_of(trials: Trials, text: str) -> Any:
     """Return the graph of a text, for which nothing is used that the trials have made."""
     plan = plan_of(trials.read(text))
-    if any(each.free for each in plan.model.inputs):
-        plan = with_sizes(plan)
-    return compile_graph(plan, seed=SHARED_SEED)
+    return compile_graph(evolve(plan, model=plan.model.assumed), seed=SHARED_SEED)
 
 
 @pytest.mark.family(every=5)

@@ -185,10 +185,9 @@ class Builder:
         with busy(said_of_graph(plan, because)):
             compiled = step_of_plan(adapted(plan), self.towers)
             from compiler.conditions import has_limits, warnings_of
-            from compiler.graph.sized_step import sized_step
             from compiler.step.read.memory import forecast_memory
 
-            memory = forecast_memory(sized_step(compiled)) if forecast or has_limits(spec) else {}
+            memory = forecast_memory(compiled.sized_step) if forecast or has_limits(spec) else {}
         strange = warnings_of(compiled, memory)
         if strange:
             show(strange, self.common)
@@ -198,6 +197,6 @@ class Builder:
             from compiler.step.read.work import forecast_time
 
             known = machine.profile if machine is not None else None
-            time = forecast_time(sized_step(compiled), known)
+            time = forecast_time(compiled.sized_step, known)
         source = machine.path if machine is not None else spec.devices.kind or ""
         return BuiltGraph(compiled, memory, time, source)

@@ -290,14 +290,11 @@ class Trials:
 
     def _compile(self, spec: ir.Spec) -> CompiledGraph:
         """Return a spec compiled to its step."""
-        from compiler.graph.sized_step import with_sizes
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import step_of_plan
 
         plan = adapted(self.plan(spec))
-        if any(each.free for each in plan.model.inputs):
-            plan = with_sizes(plan)
-        return step_of_plan(plan, self._towers)
+        return step_of_plan(evolve(plan, model=plan.model.assumed), self._towers)
 
     def _start(self) -> None:
         from tfdeploy.runtime.start_tensorflow import start_tensorflow

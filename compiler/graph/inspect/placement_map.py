@@ -54,7 +54,9 @@ def map_placement(
             workers.
     """
     sizes = None if batch is None else sizes_for(compiled, batch)
-    return map_step(compiled.step, tf.__version__, Found(assigned or {}, memory or {}, time, sizes, sent))
+    sized = compiled.sized_step if batch is None else None
+    found = Found(assigned or {}, memory or {}, time, sizes, sent, sized)
+    return map_step(compiled.step, tf.__version__, found)
 
 
 Sizes = Mapping[str, int]

@@ -183,9 +183,17 @@ class MicroBatchWriter(MicroBatches):
         one = self._enter(writer.constant(f"{scope}/one", 1, "int32", placed), own)
         return self._next(counted, writer.write("AddV2", f"{scope}/add", (counted.now, one), placed)[0])
 
-    def _carry(self, name: str, initial: Tensor, entry: Entered, shape: Shape | None = None) -> _Carried:
+    def _carry(
+        self,
+        name: str,
+        initial: Tensor,
+        entry: Entered,
+        shape: Shape | None = None,
+        after: Shape | None = None,
+    ) -> _Carried:
+        """Write a loop variable, of some shape in every iteration, and of another one after the loop."""
         scope = self._name(name.replace(":", "_"))
-        return self._switch(scope, self._merge(scope, initial, entry, shape), entry)
+        return self._switch(scope, self._merge(scope, initial, entry, shape), entry, after)
 
     def _merge(self, scope: str, initial: Tensor, entry: Entered, shape: Shape | None = None) -> Tensor:
         entered = self._enter_op(f"{scope}/enter", initial, entry, constant=False)
@@ -194,11 +202,12 @@ class MicroBatchWriter(MicroBatches):
         made = [(known.dtype, known.shape), ("int32", ())]
         return self._of(entry).write("Merge", f"{scope}/merge", (entered, later), entry.placed, made=made)[0]
 
-    def _switch(self, scope: str, merged: Tensor, entry: Entered) -> _Carried:
+    def _switch(self, scope: str, merged: Tensor, entry: Entered, shape: Shape | None = None) -> _Carried:
         writer, placed = self._of(entry), entry.placed
         switch = writer.write("Switch", f"{scope}/switch", (merged, self._goes_on), placed)
         (now,) = writer.write("Identity", f"{scope}/now", (switch[1],), placed)
-        (after,) = writer.write("Exit", f"{scope}/after", (switch[0],), placed)
+        made = [(merged.dtype, merged.shape if shape is None else shape)]
+        (after,) = writer.write("Exit", f"{scope}/after", (switch[0],), placed, made=made)
         return _Carried(now, after, scope, entry)
 
     def _next(self, carried: _Carried, value: Tensor) -> Tensor:
@@ -301,8 +310,10 @@ class MicroBatchWriter(MicroBatches):
 
     def _rows(self, name: str) -> Tensor:
         """Write the rows of all micro-batches, concatenated."""
-        entry, shape = self._entry_of(name), (self.template.results[name].shape or (0,))[1:]
-        carried = self._carry(name, self._zeros(name, (0, *shape), entry), entry, (None, *shape))
+        entry, (rows, *of_row) = self._entry_of(name), self.template.results[name].shape or (0,)
+        shape, every = tuple(of_row), None if rows is None else rows * self.count
+        start = self._zeros(name, (0, *shape), entry)
+        carried = self._carry(name, start, entry, (None, *shape), after=(every, *shape))
         axis = self._enter(self._constant(f"{carried.scope}/axis", 0, "int32", entry), entry)
         inputs, made = (carried.now, self._now(name, entry), axis), [(carried.now.dtype, (None, *shape))]
         (joined,) = self._of(entry).write(

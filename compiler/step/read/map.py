@@ -48,6 +48,7 @@ class Found:
         sizes: The bytes of tensors whose sizes depend on the examples, if they are known: in the step of each
             worker with a graph of its own, else in the step as the only one.
         sent: What a step of all workers sends, if that is known.
+        sized: The same step with sizes of what it sends, if it has none itself for axes without fixed ones.
     """
 
     assigned: Mapping[str, str] = field(factory=dict)
@@ -55,11 +56,12 @@ class Found:
     time: MapTime | None = None
     sizes: Sequence[Mapping[str, int]] | None = None
     sent: tuple[MapTransfer, ...] | None = None
+    sized: Step | None = None
 
 
 def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     """Return the placement map of a step."""
-    plan, sizes, sent = step.plan, found.sizes, found.sent
+    plan, sizes, sent, sized = step.plan, found.sizes, found.sent, found.sized or step
     own_sizes = None if sizes is None else sizes[plan.worker.index if isinstance(plan, WorkerPlan) else 0]
     rules = _Rules()
     ops = tuple(_ops(step, found.assigned, rules))
@@ -74,7 +76,7 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
         ),
         variables=tuple(_variable(step, each, rules) for each in step.variables.values()),
         ops=ops,
-        transfers=list_transfers(step, sizes=own_sizes) if sent is None else sent,
+        transfers=list_transfers(sized, sizes=own_sizes) if sent is None else sent,
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested))
         if found.assigned
         else (),
@@ -87,7 +89,7 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     )
     if not isinstance(plan, WorkerPlan):
         return own
-    transfers = of_all_workers(own.transfers, step, plan, sizes) if sent is None else sent
+    transfers = of_all_workers(own.transfers, sized, plan, sizes) if sent is None else sent
     return widen(own, step, plan, transfers)
 
 

@@ -102,8 +102,8 @@ class _Run:
 
     def __attrs_post_init__(self) -> None:
         step = self.step
-        needed, self.rows = {op.name for op in step.run}, RowCounts(step.sized)
-        self.ops = [op for name, op in step.sized.items() if name in needed]
+        needed, self.rows = {op.name for op in step.run}, RowCounts(step.ops)
+        self.ops = [op for name, op in step.ops.items() if name in needed]
         self.users = [[] for _ in self.ops]
         self.homes = np.array([op.placed.device.ordinal for op in self.ops], np.int64)
         for at, op in enumerate(self.ops):

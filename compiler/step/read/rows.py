@@ -34,7 +34,8 @@ class RowCounts:
             rule = _RULES.get(op.type)
             if rule is None or all(each.known_shape is not None for each in op.outputs):
                 continue
-            shapes = [self.shaped(each).known_shape for each in op.inputs]
+            taken = op.inputs[:1] if op.type == "Merge" else op.inputs  # a loop hands back the other one
+            shapes = [self.shaped(each).known_shape for each in taken]
             known = [each for each in shapes if each is not None]
             if len(known) == len(shapes):
                 for tensor, shape in zip(op.outputs, rule(self, op, known), strict=True):
@@ -71,6 +72,10 @@ def _as_given(_: RowCounts, op: Op, shapes: Shapes) -> Sequence[Shape | None]:
     return [shapes[0]] * len(op.outputs)
 
 
+def _as_begun(_: RowCounts, __: Op, shapes: Shapes) -> Sequence[Shape | None]:
+    return [shapes[0], None]
+
+
 def _divided(_: RowCounts, op: Op, shapes: Shapes) -> Sequence[Shape | None]:
     parts = int(op.attributes["num_partitions"])
     return [(-(-shapes[0][0] // parts), *shapes[0][1:])] * parts
@@ -105,9 +110,12 @@ _RULES: Mapping[str, Callable[[RowCounts, Op, Shapes], Sequence[Shape | None]]] 
     "ConcatV2": _joined,
     "DynamicPartition": _divided,
     "Identity": _as_given,
+    "Merge": _as_begun,
+    "NextIteration": _as_given,
     "SparseSegmentSumGrad": _added_up,
     "SplitV": _cut,
     "StridedSlice": _with_all_rows,
+    "Switch": _as_given,
     "Unique": _as_given,
     "UnsortedSegmentSum": _added_up,
 }

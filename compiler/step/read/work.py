@@ -93,7 +93,7 @@ class _Reader:
     def __attrs_post_init__(self) -> None:
         self.ops = [op for name, op in self.step.ops.items() if name in self.needed]
         self.numbers = {op.name: at for at, op in enumerate(self.ops)}
-        self.counts = RowCounts(self.step.sized)
+        self.counts = RowCounts(self.step.ops)
 
     def read(self) -> GraphPart:
         looped, common = self._in_loop(), self._of_every_worker()
@@ -161,7 +161,7 @@ class _Reader:
 
     def _cost(self, op: Op) -> Cost:
         """Return the cost of an op; that of a tower is found once for all towers with these shapes."""
-        sized = self.counts.sized(self.step.sized[op.name])
+        sized = self.counts.sized(self.step.ops[op.name])
         if op.clone is None:
             return self._cost_of(op, sized)
         key = (
@@ -177,7 +177,7 @@ class _Reader:
         return found
 
     def _cost_of(self, op: Op, sized: Op) -> Cost:
-        signature, operations, moved = cost_of(op, sized, self.step.sized)
+        signature, operations, moved = cost_of(op, sized, self.step.ops)
         same = self.signatures.setdefault(signature, signature)  # equal ones are compared often
         return same, operations, moved
 
@@ -204,5 +204,5 @@ class _Reader:
 
     def _bytes(self, tensor: Tensor) -> int:
         """Return the bytes of a tensor, or 0 if they are not known."""
-        made = self.counts.sized(self.step.sized[tensor.op]).outputs
+        made = self.counts.sized(self.step.ops[tensor.op]).outputs
         return (made[tensor.output] if tensor.output < len(made) else tensor).bytes or 0

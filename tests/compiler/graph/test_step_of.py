@@ -55,14 +55,13 @@ def test_variables_have_their_copies_and_slots(graph: Any) -> None:
 
 
 def test_shapes_in_a_loop_are_known() -> None:
-    """Those of a tower are traced; those of rows that a loop collects follow when it has ended."""
+    """Those of a tower are traced; those of rows that a loop collects are there when it has ended."""
     step = compiled(update=f"{ADAM}, accumulate = 2").step
-    assert step.ops.keys() == step.sized.keys()
     looped = {op.type for op in step.ops.values() if all(each.known_shape is not None for each in op.outputs)}
     assert {"MatMul", "BiasAdd", "GatherV2", "Exit"} <= looped
-    rows = [op for op in step.ops.values() if op.type == "Exit" and op.outputs[0].known_shape is None]
-    assert rows
-    assert all(step.sized[op.name].outputs[0].known_shape is not None for op in rows)
+    ended = [op for op in step.ops.values() if op.type == "Exit"]
+    assert {each.inputs[0].known_shape is None for each in ended} == {False, True}
+    assert all(op.outputs[0].known_shape is not None for op in ended)
 
 
 def test_assumed_sizes_are_in_the_shapes() -> None:
@@ -72,7 +71,7 @@ def test_assumed_sizes_are_in_the_shapes() -> None:
     )
     model = model.replace("[found, seen]", "[long, seen]").replace("found = {found}", "")
     found = compiled(model=model)
-    gathered = next(op for op in found.step.ops.values() if op.type == "GatherV2" and op.clone == 1)
+    gathered = next(op for op in found.sized_step.ops.values() if op.type == "GatherV2" and op.clone == 1)
     assert gathered.outputs[0].known_shape is not None
     assert not found.graph.get_tensor_by_name(gathered.outputs[0].name).shape.is_fully_defined()
 

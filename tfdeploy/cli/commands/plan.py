@@ -252,7 +252,7 @@ def _graph(shown: ShownMap) -> str:
         return dot(shown.placement, shown.step)
     from compiler.kinds.step_kinds import step_kinds
 
-    return dot(shown.placement, step_kinds(shown.compiled.step))
+    return dot(shown.placement, step_kinds(shown.compiled.sized_step))
 
 
 def _forecast(shown: ShownMap) -> StepForecast:

@@ -88,7 +88,8 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait) -> Profile:
     """
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
     plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
-    compiled = graph_of(adapted(plan))
+    plan = adapted(plan)
+    compiled = graph_of(evolve(plan, model=plan.model.assumed))
     from compiler.step.read.work import graph_step
     from tfdeploy.runtime.session.faults import located
 

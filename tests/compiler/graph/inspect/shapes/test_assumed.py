@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.sized_step import sized_step
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.report.terminal import terminal_map
 from compiler.report.view import View
@@ -28,7 +27,7 @@ update {{ optimizer = SGD(0.5) }}
 def placement(shape: str) -> PlacementMap:
     """Return the map of a model, with its forecasts."""
     compiled = graph_of(spec_of(TEXT.format(shape=shape)))
-    return map_placement(compiled, memory=forecast_memory(sized_step(compiled)))
+    return map_placement(compiled, memory=forecast_memory(compiled.sized_step))
 
 
 def test_forecasts_are_those_of_the_assumed_sizes() -> None:

@@ -60,7 +60,7 @@ class _Process:
 
         known, found = read_profile(profile), []
         for each in self.layouts:
-            forecast = forecast_time(_graph(each).step, known)
+            forecast = forecast_time(_graph(each).sized_step, known)
             assert forecast is not None
             found.append((forecast.seconds, forecast.measured))
         return found

@@ -267,7 +267,7 @@ class VariableInfo:
 
     @property
     def weight(self) -> str:
-        """The name of the whole variable, by which rules select it."""
+        """The name of the whole variable, by which rules, towers and files know it."""
         return self.name if self.shard is None else self.shard.of
 
 

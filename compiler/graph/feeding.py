@@ -21,6 +21,7 @@ from compiler.model.graph import InputNode
 from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor
+from compiler.step.values import StagingArea
 from compiler.step.writer import Spot
 from compiler.towers import name_of, readers_of
 
@@ -349,39 +350,6 @@ class Staged:
     clears: tuple[Run, ...]
 
 
-@frozen
-class _Area:
-    """A staging area for tensors of given types and shapes; TensorFlow finds it by `name` on its device."""
-
-    name: str
-    tensors: Mapping[str, Tensor]
-    at: Spot
-
-    @property
-    def dtypes(self) -> list[str]:
-        return [each.dtype for each in self.tensors.values()]
-
-    def put(self, after: Sequence[str] = ()) -> str:
-        at, own = self.at.waiting(after), self.at.name("put")
-        at.writer.write("Stage", own, self.tensors.values(), at.placed, self._told)
-        return own
-
-    def take(self, after: str) -> dict[str, Tensor]:
-        at, made = self.at.waiting([after]), [(each.dtype, each.shape) for each in self.tensors.values()]
-        taken = at.writer.write("Unstage", at.name("take"), (), at.placed, self._told, made=made)
-        return dict(zip(self.tensors, taken, strict=True))
-
-    def clear(self) -> Run:
-        return Run(self.at.run("StageClear", "clear", **self._told))
-
-    def is_filled(self) -> Tensor:
-        return self.at.op("Greater", "Greater", *self.at.op("StageSize", "size", **self._told), 0)[0]
-
-    @property
-    def _told(self) -> Mapping[str, Any]:
-        return {"dtypes": self.dtypes, "shared_name": self.name}
-
-
 def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, Tensor]) -> bool:
     """Whether a tower gains by a batch ahead: it is on a GPU, and there is something to copy.
 
@@ -400,20 +368,21 @@ def stage(tower: Tower, source: Placed, piece: Mapping[str, Tensor], ledger: Led
     beside = Spot(writer.on("input", tower.index), f"{scope}/ahead", Placed(tower.device, tower.reason))
     host = {key: each for key, each in piece.items() if each.dtype in HOST}
     host[ticket] = writer.constant(on_host.name(ticket), True, "bool", source)
-    tickets = _Area(f"{name}/tickets", host, on_host)
+    tickets = StagingArea(f"{name}/tickets", [*host.values()], on_host)
     away = {key: each for key, each in piece.items() if each.dtype not in HOST}
-    ahead = _Area(f"{name}/ahead", away, beside)
+    ahead = StagingArea(f"{name}/ahead", [*away.values()], beside)
     put = tickets.put([ahead.put()])
-    taken = tickets.take(_ready(tickets, put).op)
+    taken = dict(zip(host, tickets.take([_ready(tickets, put).op]), strict=True))
     clears = [tickets.clear()]
-    taken |= ahead.take(taken[ticket].op)
+    taken |= zip(away, ahead.take([taken[ticket].op]), strict=True)
     clears.append(ahead.clear())
     return Staged({key: taken[key] for key in piece}, Run(put), tuple(clears))
 
 
-def _ready(tickets: _Area, put: str) -> Tensor:
+def _ready(tickets: StagingArea, put: str) -> Tensor:
     """Return a tensor that exists at once if there is a ticket, and else after `put`."""
-    at, filled = tickets.at, tickets.is_filled()
+    at = tickets.at
+    (filled,) = at.op("Greater", "Greater", tickets.size(), 0)
     empty, full = at.op("Switch", "has_one", filled, filled)
     (refilled,) = at.waiting([put]).op("Identity", "refilled", empty)
     return at.op("Merge", "ready", full, refilled)[0]

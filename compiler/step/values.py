@@ -1,13 +1,16 @@
-"""Values of a step, tensors or rows of a table: cut into pieces, joined, packed and dealt out."""
+"""Values of a step, tensors or rows of a table: cut into pieces, joined, packed, dealt out and kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
+
+from attrs import frozen
 
 from compiler.reasons import Placed
 from compiler.shards import Shard
-from compiler.step.record import Rows, Tensor, Value
+from compiler.step.record import Rows, Run, Tensor, Value
 from compiler.step.writer import Spot, StepWriter
 
 
@@ -173,3 +176,45 @@ def unpack(
         writer.reshape(f"{scope}/{names[1]}", piece, shape, placed)
         for piece, shape in zip(cut, shapes, strict=True)
     ]
+
+
+# --- values that are kept from one run to the next --------------------------------------------------------
+
+
+@frozen
+class StagingArea:
+    """A queue on a device for the values of some tensors together.
+
+    Attributes:
+        name: The name by which TensorFlow finds it there.
+        tensors: What is put in.
+        at: Where the ops are written.
+    """
+
+    name: str
+    tensors: Sequence[Tensor]
+    at: Spot
+
+    def put(self, after: Sequence[str] = ()) -> str:
+        """Write the op that puts the values in, after other ops; return its name."""
+        own = self.at.name("put")
+        self.at.waiting(after).writer.write("Stage", own, self.tensors, self.at.placed, self._told)
+        return own
+
+    def take(self, after: Sequence[str] = ()) -> list[Tensor]:
+        """Write what takes the first values out, after other ops."""
+        made, own = [(each.dtype, each.shape) for each in self.tensors], self.at.name("take")
+        writer = self.at.waiting(after).writer
+        return [*writer.write("Unstage", own, (), self.at.placed, self._told, made=made)]
+
+    def size(self) -> Tensor:
+        """Write how many times values have been put in and not taken out."""
+        return self.at.op("StageSize", "size", **self._told)[0]
+
+    def clear(self) -> Run:
+        """Write the op that empties it."""
+        return Run(self.at.run("StageClear", "clear", **self._told))
+
+    @property
+    def _told(self) -> Mapping[str, Any]:
+        return {"dtypes": [each.dtype for each in self.tensors], "shared_name": self.name}

@@ -10,6 +10,7 @@ import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.figures import reached
+from compiler.plan import VariableInfo
 from compiler.shards import Shard
 from compiler.step.record import Fragment, Role, Tensor
 
@@ -21,32 +22,20 @@ Join: TypeAlias = Literal["first", "mean", "sum"]
 
 
 @frozen
-class WeightInfo:
-    """A weight as Keras made it.
+class WeightInfo(VariableInfo):
+    """A weight as Keras made it, or a piece of one; its name is the same in every mode and placement.
 
     Attributes:
-        name: Its name, which is the same in every mode and placement.
-        shape: Its shape.
-        dtype: The name of its type.
-        trainable: Whether gradients change it.
-        bytes: Its size.
         initializer: Makes its first value; called as `initializer(shape, dtype)`.
         regularizer: The regularizer of its layer, or None.
         constraint: What is applied to it after an update, or None.
-        shard: The piece of a weight that it is, or None for a whole weight.
         declared: How its layer says that clones join it if it changes without gradients, or None.
         of_class: The class of the user's layer that it is of, or empty for a layer of Keras.
     """
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    trainable: bool
-    bytes: int
-    initializer: Any = field(repr=False, eq=False)
+    initializer: Any = field(default=None, repr=False, eq=False)
     regularizer: Any = field(default=None, repr=False, eq=False)
     constraint: Any = field(default=None, repr=False, eq=False)
-    shard: Shard | None = None
     declared: Join | None = None
     of_class: str = ""
 
@@ -64,11 +53,6 @@ class WeightInfo:
         """Return what is known of a piece, for which something else may be different as well."""
         size = Tensor("", self.dtype, shard.shape).bytes or 0
         return evolve(self, name=shard.name, shape=shard.shape, bytes=size, shard=shard, **changes)
-
-    @property
-    def weight(self) -> str:
-        """The name of the whole weight, by which rules, towers and files know it."""
-        return self.name if self.shard is None else self.shard.of
 
 
 @frozen

@@ -18,7 +18,7 @@ from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
-from compiler.plan import Plan, VariableInfo, VariablePlacement, WorkerPlan
+from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
 from compiler.step.record import Fragment, Tensor
@@ -241,19 +241,11 @@ def place_variables(
         by_rows: The names of the weights of which clones get whole rows if each updates a part.
     """
     averaged = plan.update.averaging is not None
-    infos = [
-        VariableInfo(
-            name=weight.name,
-            shape=weight.shape,
-            dtype=weight.dtype,
-            bytes=weight.bytes,
-            trainable=weight.trainable,
-            shard=weight.shard,
-            slot_bytes=sum(each.bytes_for(weight) for each in slots.get(weight.name, ()))
-            + (weight.bytes if averaged and weight.trainable else 0),
-        )
-        for weight in weights.values()
-    ]
+    infos = []
+    for weight in weights.values():
+        of_slots = sum(each.bytes_for(weight) for each in slots.get(weight.name, ()))
+        of_average = weight.bytes if averaged and weight.trainable else 0
+        infos.append(evolve(weight, slot_bytes=of_slots + of_average))
     between = isinstance(plan, WorkerPlan) and plan.keeps_all
     placements = assign_devices(
         rulebook,
@@ -388,9 +380,8 @@ def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
     for each in placement.parts:
         info = variable.info.piece(each.shard, constraint=None)
         device = each.device
-        known = evolve(placement.info, name=info.name, shape=info.shape, bytes=info.bytes, shard=each.shard)
         own, slots = (Placed(device, each.reason) for each in (placement.placed, placement.slots))
-        yield VariablePart(info, VariablePlacement(known, own, slots), whole=variable, copy=each.copy)
+        yield VariablePart(info, VariablePlacement(info, own, slots), whole=variable, copy=each.copy)
 
 
 def checkpoint_copy(name: str, clone: int | str) -> str:

@@ -40,7 +40,7 @@ from compiler.step.record import SMALL, Rows, Run, Tensor, Value
 from compiler.step.sums import Aggregation, make_aggregation, sums_of
 from compiler.step.sums.between import Between
 from compiler.step.sums.compress import CASTS
-from compiler.step.values import dense, pack, tensors_of, unpack
+from compiler.step.values import StagingArea, dense, pack, tensors_of, unpack
 from compiler.step.writer import Spot
 
 TOTALS = "totals"
@@ -415,17 +415,13 @@ class Replica:
         """Write what keeps values from one run of a step to the next."""
         at = Spot(self.between.writer, f"aggregate/{name}", placed or self.here)
         tensors = [tensor for each in totals.values() for tensor in tensors_of(each)]
-        told = {"dtypes": [each.dtype for each in tensors], "shared_name": f"tfdeploy/{name}"}
-        put = at.name("put")
-        at.writer.write("Stage", put, tensors, at.placed, told)
-        made = [(each.dtype, each.shape) for each in tensors]
-        taken = list(at.writer.write("Unstage", at.name("take"), (), at.placed, told, made=made))
-        size, clear = at.op("StageSize", "size", **told)[0], Run(at.run("StageClear", "clear", **told))
+        area = StagingArea(f"tfdeploy/{name}", tensors, at)
+        put, taken = area.put(), area.take()
         found: dict[str, Value] = {}
         for own, each in totals.items():
             first = taken.pop(0)
             found[own] = Rows(first, taken.pop(0)) if isinstance(each, Rows) else first
-        return Stage(put, found, size, clear)
+        return Stage(put, found, area.size(), area.clear())
 
     # --- the update ---------------------------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from tfdeploy.runtime.verify.examples import without_randomness
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup
 
 WEIGHTS = {
-    "kernel": WeightInfo("kernel", (), "float32", True, 4, None),
-    "mean": WeightInfo("mean", (), "float32", False, 4, None),
-    "count": WeightInfo("count", (), "int32", False, 4, None),
+    "kernel": WeightInfo("kernel", (), "float32", 4, True),
+    "mean": WeightInfo("mean", (), "float32", 4, False),
+    "count": WeightInfo("count", (), "int32", 4, False),
 }
 VARIABLES = {"kernel": SimpleNamespace(weight="kernel", slots={"momentum": None})}
 

@@ -43,7 +43,6 @@ class Explanation(Shown):
         role: What the op is for, as in `placement.json`.
         clone: The number of its clone, or None.
         requested: The name in specs of the device that the compiler asked for.
-        assigned: The device on which TensorFlow put it, or None before a step.
         chain: The thing itself, and each thing that the one before follows.
         group: The rule for the optimizer of a variable, or None if all variables have the same one.
         frozen: The place in the spec that says that training does not change a variable, or None if it
@@ -58,7 +57,6 @@ class Explanation(Shown):
     role: str
     clone: int | None
     requested: str
-    assigned: str | None
     chain: tuple[Link, ...]
     group: ir.OptimizerRule | None = None
     frozen: Span | None = None

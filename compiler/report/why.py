@@ -27,7 +27,7 @@ def why_text(found: Sequence[Explanation], ink: Ink) -> str:
 
 
 def _single(each: Explanation, ink: Ink) -> Iterator[str]:
-    yield f"{ink(each.name, 'bold')} is on {ink(_place(each), 'bold')}"
+    yield f"{ink(each.name, 'bold')} is on {ink(each.requested, 'bold')}"
     yield f"  {_kind(each)}"
     if each.shard is not None:
         yield f"  {_piece(each.shard)} of {each.shard.of}"
@@ -47,18 +47,13 @@ def _single(each: Explanation, ink: Ink) -> Iterator[str]:
 def _group(members: Sequence[Explanation], ink: Ink) -> Iterator[str]:
     noun = "piece" if all(each.shard is not None for each in members) else "op"
     yield ink(f"{plural(len(members), noun)} placed by `{members[0].decider.text}`", "bold")
-    shown = [(_place(each), each.name, _link(each)) for each in members[:NAMED]]
+    shown = [(each.requested, each.name, _link(each)) for each in members[:NAMED]]
     width = max(len(place) for place, _, _ in shown)
     for place, name, link in shown:
         yield f"  {place:{width}}  {name}{link}"
     if len(members) > NAMED:
         yield f"  and {len(members) - NAMED:,} more; plan --ops --filter lists them all"
     yield from _decision(members[0], ink)
-
-
-def _place(each: Explanation) -> str:
-    moved = each.assigned is not None and each.assigned != each.requested
-    return f"{each.requested} (in fact on {each.assigned})" if moved else each.requested
 
 
 def _kind(each: Explanation) -> str:

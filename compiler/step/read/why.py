@@ -14,7 +14,7 @@ name inside a tower (`conv1/Conv2D`, which means that of every clone), a layer (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -40,12 +40,10 @@ _OUTPUT = re.compile(r":\d+$")
 _COPY = re.compile(r"/_\d+$")  # what TensorFlow appends to the ends of a connection between devices
 
 
-def explain_placement(
-    step: Step, pattern: str, assigned: Mapping[str, str] | None = None
-) -> tuple[Explanation, ...]:
+def explain_placement(step: Step, pattern: str) -> tuple[Explanation, ...]:
     """Return an explanation for each op and variable that `pattern` names, in the order of the graph."""
     found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(step, each))
-    return tuple(explain_op(step, name, (assigned or {}).get(name)) for name in found)
+    return tuple(explain_op(step, name) for name in found)
 
 
 def suggest_names(step: Step, pattern: str) -> tuple[str, ...]:
@@ -93,8 +91,8 @@ def _ways(step: Step, op: Op) -> Iterator[str]:
         yield op.name.removeprefix(scope + "/")
 
 
-def explain_op(step: Step, name: str, assigned: str | None = None) -> Explanation:
-    """Return what placed one op or variable; `assigned` is the device on which it ran, if that is known."""
+def explain_op(step: Step, name: str) -> Explanation:
+    """Return what placed one op or variable."""
     op, variable = step.ops[name], step.variables.get(name)
     kind: Kind = "op" if variable is None else "variable"
     found = Explanation(
@@ -104,7 +102,6 @@ def explain_op(step: Step, name: str, assigned: str | None = None) -> Explanatio
         role=op.role,
         clone=op.clone,
         requested=op.device.ref,
-        assigned=None if assigned is None else _name_in_specs(step.plan, assigned),
         chain=tuple(_chain(step, Link(kind, name, op.device.ref, op.placed.reason), op.clone)),
     )
     if variable is None:
@@ -138,12 +135,6 @@ def _frozen_at(plan: Plan, variable: Variable) -> Span | None:
     owners = [each for each in plan.model.layers if info.weight.startswith(f"{each.path}/")]
     owner = max(owners, key=lambda each: len(each.path), default=None)
     return None if owner is None else owner.frozen_at
-
-
-def _name_in_specs(plan: Plan, device: str) -> str:
-    """Return a device's name in specs, or `device` itself if the spec does not declare it."""
-    refs = (each.ref for each in plan.topology.devices if plan.tensorflow_device(each) == device)
-    return next(refs, device)
 
 
 def _chain(step: Step, link: Link, clone: int | None) -> Iterator[Link]:

@@ -51,7 +51,7 @@ def explained(name: str, *chain: tuple[str, Reason], **more: Any) -> Explanation
     links = [Link(kind, name, device, chain[0][1] if chain else BY_DEFAULT)]
     links += [Link("variable" if "kernel" in each else "op", each, device, why) for each, why in chain[1:]]
     role = "variable" if kind == "variable" else "forward"
-    fields = {"clone": None, "assigned": None, **more}
+    fields = {"clone": None, **more}
     return Explanation(
         kind=kind, name=name, type="MatMul", role=role, requested=device, chain=tuple(links), **fields
     )
@@ -74,7 +74,6 @@ WHY = {
             *(("", FOLLOWED), ("clone_1/logits/MatMul", BY_CLONES)),
             clone=1,
             device="gpu[0]",
-            assigned="cpu[0]",
         )
     ],
     "a_default": [explained("input/next")],

@@ -59,6 +59,7 @@ def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:
     from benchmarks.forecasts.cases import profile_between
     from benchmarks.forecasts.memory import prepared
     from compiler.step.read.work import forecast_time
+    from compiler.time.profile import FoundProfile
 
     today, steps, found, compiled_steps = datetime.now(UTC).date().isoformat(), {}, {}, {}
     for way, (schedule, threads) in WAYS.items():
@@ -85,7 +86,7 @@ def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:
         spec_file.write_text(SPEC, encoding="utf-8")
         profile = profile_between(spec_file, [1], CALIBRATION_SECONDS, turns, take_turn)
     for way, each in rates.items():
-        time_of_step = forecast_time(compiled_steps[way], profile)
+        time_of_step = forecast_time(compiled_steps[way], FoundProfile("calibrated", profile))
         assert time_of_step is not None
-        bubble = time_of_step.for_map("calibrated").bubble
+        bubble = time_of_step.for_map().bubble
         yield Pipelining(way, tuple(each), today, *found[way], time_of_step.seconds, bubble)

@@ -349,8 +349,8 @@ def _warning(spec: ir.Spec, placement: AnyMap, attribute: str, alike: list[Pool]
 # --- the time of a step -----------------------------------------------------------------------------------
 
 
-def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepForecast, str] | None:
-    """Return the forecast of a step and what it was made from, or None if nothing is known to make it from.
+def time_of(compiled: CompiledGraph, profile: str | None = None) -> StepForecast | None:
+    """Return the forecast of a step, or None if nothing is known to make it from.
 
     Args:
         compiled: The graph.
@@ -359,18 +359,13 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepFo
     Raises:
         RunError: If the file is no profile.
     """
-    spec = compiled.plan.spec
-    found = find_profile(spec.path, profile)
-    forecast = forecast_time(compiled.sized_step, found.profile if found is not None else None)
-    if forecast is None:
-        return None
-    return forecast, found.path if found is not None else spec.devices.kind or ""
+    return forecast_time(compiled.sized_step, find_profile(compiled.plan.spec.path, profile))
 
 
 def map_time(compiled: CompiledGraph) -> MapTime | None:
     """Return the forecast of a step as the placement map has it; the errors are those of `time_of`."""
     found = time_of(compiled)
-    return found[0].for_map(found[1]) if found is not None else None
+    return found.for_map() if found is not None else None
 
 
 def time_if_needed(compiled: CompiledGraph) -> MapTime | None:

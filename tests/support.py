@@ -124,7 +124,7 @@ class Drafted:
 
             graph, whole = tf.Graph(), self.given.as_graph_def(add_shapes=True)
             whole.MergeFrom(self.ledger.graph_def())
-            import_nodes(graph, whole, {})
+            import_nodes(graph, whole)
             self._finished = Finished(graph)
         return self._finished
 

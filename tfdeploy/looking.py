@@ -121,9 +121,8 @@ def to_html(subject: Placed | Comparison) -> str:
     from compiler.conditions import time_of
 
     found = time_of(graph)
-    timed = found[0] if found is not None else None
-    placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
-    return plan_page(placement, texts_of(graph.plan.spec), graph.plan, graph, timed)
+    placement = _placement_of(graph, None if found is None else found.for_map())
+    return plan_page(placement, texts_of(graph.plan.spec), graph.plan, graph, found)
 
 
 def forecast(
@@ -153,8 +152,7 @@ def forecast(
     graph = _graph_of(subject)
     from compiler.conditions import time_of
 
-    found = time_of(graph, file)
-    return found[0] if found is not None else None
+    return time_of(graph, file)
 
 
 @overload

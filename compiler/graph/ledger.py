@@ -118,7 +118,7 @@ class Ledger:
         """Return a graph with everything that was written."""
         graph = tf.Graph()
         graph.seed = self.seed
-        import_nodes(graph, self.graph_def(), {})
+        import_nodes(graph, self.graph_def())
         return graph
 
     @contextmanager

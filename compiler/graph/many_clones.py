@@ -166,12 +166,10 @@ def _map_many(
         fold = fold and _stands(plan, grid, timed=simulated)
         work = _work_of_many(plan, grid, ((first, few), (compiled, more)), tasks or patterns, fold=fold)
     if timed and work is not None:
-        profile = machine.profile if machine is not None else None
-        costs = choose_costs(work, plan.spec.devices, profile, cores())
+        costs = choose_costs(work, plan.spec.devices, machine, cores())
         time = None if costs is None else forecast_step(work, costs)
     if time is not None:
-        source = machine.path if machine is not None else plan.spec.devices.kind or ""
-        found = with_time(found, time.for_map(source))
+        found = with_time(found, time.for_map())
     reasons = KnownReasons(first.step, patterns, tasks)
     traced = traces.of(evolve(plan, model=compiled.plan.model), _SEED)
     large = too_large_to_run(plan, traced.templates)

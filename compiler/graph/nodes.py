@@ -143,14 +143,14 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
         attribute.s = value.encode()
 
 
-def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tensor]) -> None:
+def import_nodes(graph: tf.Graph, graph_def: Any) -> None:
     """Add nodes to a graph.
 
     Raises:
         ValueError: A node is not well formed.
     """
     try:
-        add_nodes(graph, graph_def, dict(outside))
+        add_nodes(graph, graph_def)
     except tf.errors.InvalidArgumentError as fault:
         raise ValueError(str(fault)) from fault
     with graph.as_default():  # outside of a graph, TensorFlow would add functions elsewhere

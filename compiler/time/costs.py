@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, evolve, field, frozen
 
 from compiler.figures import gathered
-from compiler.time.profile import OpCost, Profile
+from compiler.time.profile import FoundProfile, OpCost, Profile
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
@@ -143,6 +143,7 @@ class Costs:
         hand_over: The seconds until a thread of the pool that has nothing to do takes an op.
         awake: The cores that a process uses at least while it runs an op, if a thread for each core may.
         estimate: Whether figures are from the table of hardware, and not measured.
+        source: The file of the profile, or the name of the hardware.
         near: The link between CPU devices of a process.
         network: The link between processes.
     """
@@ -158,6 +159,7 @@ class Costs:
     estimate: bool
     near: Link
     network: Link
+    source: str = field(default="", kw_only=True)
     _on_cpu: Callable[[TimedOp], Cost] = field(repr=False)
     _known: dict[tuple[object, ...], Cost] = field(factory=dict, init=False, repr=False)
 
@@ -308,7 +310,9 @@ def _wide_cores(profile: Profile) -> float:
     return min(float(cores), max(1.0, (profile.awake * total - cores * (total - narrow)) / narrow))
 
 
-def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, cores: int) -> Costs | None:
+def choose_costs(
+    work: StepWork, devices: ir.Devices, machine: FoundProfile | None, cores: int
+) -> Costs | None:
     """Return the costs of a step: by a profile, by the hardware that a spec names, or None without either.
 
     A profile holds ops of CPUs. Those of GPUs are estimated if the spec names their kind, and without that
@@ -319,12 +323,13 @@ def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, c
     setting = Setting(work.one_process, work.emulated, devices.link)
     if gpu is None and any(work.on_gpu(each) for each in work.ops):
         return None
-    if profile is not None:
-        return profiled_costs(profile, setting, gpu if any(map(work.on_gpu, work.ops)) else None)
+    if machine is not None:
+        costs = profiled_costs(machine.profile, setting, gpu if any(map(work.on_gpu, work.ops)) else None)
+        return evolve(costs, source=machine.path)
     if named is None:
         return None
     cpu = named if named.kind == "cpu" else hardware.TABLE["cpu"]
-    return table_costs(gpu, cpu, cores, setting)
+    return evolve(table_costs(gpu, cpu, cores, setting), source=devices.kind or "")
 
 
 # --- what ops of one type take by their size, for those in sizes that were not measured -------------------

@@ -47,6 +47,7 @@ class StepForecast:
         seconds: The time of a step; of one update if clones update by themselves.
         estimate: Whether it is by the table of hardware instead of measured ops.
         measured: The part of the time of all ops that is of ops in sizes that were measured, from 0 to 1.
+        source: What it was made from: the file of a profile, or the name of hardware.
         devices: How busy each device is.
         links: How busy each link is that carries something.
         path: The critical path, from the start of the step to its end; empty if clones update by themselves.
@@ -57,6 +58,7 @@ class StepForecast:
     seconds: float
     estimate: bool
     measured: float
+    source: str
     devices: tuple[DeviceTime, ...]
     links: tuple[LinkTime, ...]
     path: tuple[PathPart, ...] = field(repr=False)
@@ -71,13 +73,13 @@ class StepForecast:
         """
         return 0.0 if self.work.loops else self.seconds - self.simulated.seconds
 
-    def for_map(self, source: str) -> MapTime:
-        """Return the forecast as the placement map has it; `source` is what it was made from."""
+    def for_map(self) -> MapTime:
+        """Return the forecast as the placement map has it."""
         return MapTime(
             seconds=self.seconds,
             estimate=self.estimate,
             measured=self.measured,
-            source=source,
+            source=self.source,
             devices=self.devices,
             links=self.links,
             by_scope=_summed((each.scope, each.seconds) for each in self.path),
@@ -120,6 +122,7 @@ def forecast_of(work: StepWork, costs: Costs, found: Simulated) -> StepForecast:
         seconds=seconds_of(work, costs, found),
         estimate=costs.estimate,
         measured=_measured(work, costs),
+        source=costs.source,
         devices=tuple(_devices(work, found, span)),
         links=tuple(_links(found, span)),
         path=() if work.loops else tuple(_path(work, found, costs)),

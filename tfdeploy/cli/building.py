@@ -46,13 +46,11 @@ class BuiltGraph:
         memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
             forecast.
         time: The forecast of the time of a step, if there is one.
-        profile: The file of the profile that it was made from, or the name of the hardware.
     """
 
     compiled: CompiledGraph = field(repr=False)
     memory: Mapping[str, StepMemory] = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
-    profile: str = ""
 
     def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
         """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
@@ -62,7 +60,7 @@ class BuiltGraph:
 
     def map_time(self) -> MapTime | None:
         """Return the forecast of the time of a step as the placement map has it."""
-        return self.time.for_map(self.profile) if self.time is not None else None
+        return self.time.for_map() if self.time is not None else None
 
 
 @frozen
@@ -196,7 +194,4 @@ class Builder:
         with busy(f"forecasting the time of a step of {name}"):
             from compiler.step.read.work import forecast_time
 
-            known = machine.profile if machine is not None else None
-            time = forecast_time(compiled.sized_step, known)
-        source = machine.path if machine is not None else spec.devices.kind or ""
-        return BuiltGraph(compiled, memory, time, source)
+            return BuiltGraph(compiled, memory, forecast_time(compiled.sized_step, machine))

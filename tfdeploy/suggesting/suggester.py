@@ -301,6 +301,5 @@ def suggest(
     reading = grammar.read(os.fspath(path))
     spec = reading.require()
     machine = find_profile(spec.path, None if profile is None else os.fspath(profile))
-    known = None if machine is None else machine.profile
-    trials = Trials(spec, reading.trees[0], Goal(goal), known)
+    trials = Trials(spec, reading.trees[0], Goal(goal), machine)
     return Suggester(trials, groups, vary).run()[0]

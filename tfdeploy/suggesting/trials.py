@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from compiler.plan import Plan
     from compiler.step.step import Step
     from compiler.time.costs import Costs
-    from compiler.time.profile import Profile
+    from compiler.time.profile import FoundProfile
     from compiler.time.work import StepWork
     from compiler.topology import Topology
     from dsl import ir
@@ -105,7 +105,7 @@ class Trials:
     spec: ir.Spec = field(repr=False)
     tree: syntax.File = field(repr=False)
     goal: Goal
-    profile: Profile | None = field(default=None, repr=False)
+    profile: FoundProfile | None = field(default=None, repr=False)
     overrides: Sequence[tuple[str, str]] = ()
     allow_python: bool = True
     verbose: bool = False

@@ -23,7 +23,6 @@ from tensorflow.core.protobuf.config_pb2 import CallableOptions
 from tensorflow.python.client.pywrap_tf_session import (
     TF_DeleteBuffer,
     TF_GraphImportGraphDefWithResults,
-    TF_ImportGraphDefOptionsAddInputMapping,
     TF_ImportGraphDefOptionsSetPrefix,
     TF_ImportGraphDefOptionsSetUniquifyNames,
     TF_ImportGraphDefOptionsSetValidateColocationConstraints,
@@ -50,7 +49,7 @@ from tensorflow.python.framework.op_def_registry import get as op_definition
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 
-def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) -> None:
+def add_nodes(graph: tf.Graph, graph_def: Any) -> None:
     """Add the nodes of a GraphDef to a graph by TensorFlow's C interface.
 
     Python's records of the new ops are made without any scope: they have no control flow context, and their
@@ -58,8 +57,7 @@ def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) ->
 
     Args:
         graph: The graph that the nodes are added to, under their own names.
-        graph_def: The nodes. Names of inputs that are not among them must be keys of `outside`.
-        outside: Tensors of `graph` that the nodes take as inputs, by the names they have there.
+        graph_def: The nodes.
 
     Raises:
         tf.errors.InvalidArgumentError: A node is not well formed.
@@ -69,9 +67,6 @@ def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) ->
     TF_ImportGraphDefOptionsSetPrefix(options, "")
     TF_ImportGraphDefOptionsSetUniquifyNames(options, False)
     TF_ImportGraphDefOptionsSetValidateColocationConstraints(options, False)
-    for name, tensor in outside.items():
-        base, _, index = name.partition(":")
-        TF_ImportGraphDefOptionsAddInputMapping(options, base, int(index or 0), tensor._as_tf_output())
     with graph._mutation_lock():  # as TensorFlow's importer: no session may run in between
         buffer = TF_NewBufferFromString(graph_def.SerializeToString())
         try:

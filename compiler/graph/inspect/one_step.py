@@ -68,7 +68,7 @@ class StepCopy:
     def of(cls, compiled: CompiledGraph) -> Iterator[StepCopy]:
         """Yield a copy of a graph, whose session is closed afterwards."""
         graph = tf.Graph()
-        import_nodes(graph, compiled.graph.as_graph_def(), {})
+        import_nodes(graph, compiled.graph.as_graph_def())
         with tf.compat.v1.Session(graph=graph, config=session_config(compiled.plan)) as session:
             yield cls(compiled, graph, session)
 

@@ -22,7 +22,7 @@ from compiler.graph.adapters.keras_private import (
     weight_at,
 )
 from compiler.graph.adapters.tensorflow_private import add_control_input
-from compiler.graph.nodes import UNPORTABLE, import_nodes
+from compiler.graph.nodes import UNPORTABLE
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 
@@ -54,32 +54,17 @@ class UpdateTrace:
     def write(self, name: str, given: Mapping[str | int, tf.Tensor]) -> tf.Operation:
         """Write the update into the default graph; return the op that ends it."""
         graph = tf.compat.v1.get_default_graph()
-        scope = graph.unique_name(name)
+        scope = f"{graph.unique_name(name)}/"
         outside = {placeholder: given[what] for placeholder, what in self.inputs.items()}
-        with tf.name_scope(f"{scope}/"):
+        with tf.name_scope(scope):
             begin = tf.no_op(name="begin")
-        nodes = tf.compat.v1.GraphDef(library=self.nodes.library)
-        first = []
+        with tf.control_dependencies(None):  # only what takes something from outside waits for what is before
+            ends = tf.import_graph_def(self.nodes, outside, self.ends, name=scope)
         for node in self.nodes.node:
-            made = nodes.node.add()
-            made.CopyFrom(node)
-            made.name = f"{scope}/{node.name}"
-            del made.input[:]
-            made.input.extend(_renamed(each, scope, outside) for each in node.input)
             if any(each.partition(":")[0] in outside for each in node.input):
-                first.append(made.name)
-        import_nodes(graph, nodes, outside)
-        for each in first:
-            add_control_input(graph.get_operation_by_name(each), begin)
-        ends = [graph.get_operation_by_name(f"{scope}/{each}") for each in self.ends]
-        with tf.control_dependencies(ends), tf.name_scope(f"{scope}/"):
+                add_control_input(graph.get_operation_by_name(scope + node.name), begin)
+        with tf.control_dependencies(ends), tf.name_scope(scope):
             return tf.no_op(name="end")
-
-
-def _renamed(name: str, scope: str, outside: Mapping[str, tf.Tensor]) -> str:
-    if name.startswith("^"):
-        return f"^{scope}/{name[1:]}"
-    return name if name.partition(":")[0] in outside else f"{scope}/{name}"
 
 
 def trace_update(

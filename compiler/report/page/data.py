@@ -58,9 +58,7 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         "model": model,
         "files": tables.files.values(),
         "lines": [lines.get(file, {}) for file in tables.files.values()],
-        "step": None
-        if details.time is None
-        else timeline_data(details.time, placement.time.source if placement.time else "", details.trace),
+        "step": None if details.time is None else timeline_data(details.time, details.trace),
         "places": tables.places.values(),
     }
 

@@ -24,7 +24,7 @@ ROWS = 64
 """The most devices and the most links that have a row; the busiest are kept."""
 
 
-def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = None) -> dict[str, Any]:
+def timeline_data(forecast: StepForecast, trace: RunTrace | None = None) -> dict[str, Any]:
     """Return the timeline, with times in microseconds from the start of the step.
 
     Returns:
@@ -53,7 +53,7 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
         "around": round(forecast.around * 1e6, 3),
         "until": max(whole, length),
         "estimate": forecast.estimate,
-        "source": source,
+        "source": forecast.source,
         "rows": [
             {
                 "label": label,

@@ -15,7 +15,7 @@ from compiler.step.record import HANDLES, Op, Tensor
 from compiler.step.step import Step
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
-from compiler.time.profile import Profile
+from compiler.time.profile import FoundProfile
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp, scope_of
 
 _GRADIENTS = ("aggregate", "gradient")
@@ -27,7 +27,7 @@ MOST_APART = 16
 _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
 
 
-def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
+def forecast_time(step: Step, machine: FoundProfile | None) -> StepForecast | None:
     """Return the forecast of the time of a step, or None if nothing is known to forecast it from.
 
     That of more than `MOST_APART` workers which send each other sums is not forecast: these wait for each
@@ -35,14 +35,14 @@ def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
 
     Args:
         step: The step.
-        profile: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
+        machine: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
     """
     devices = step.plan.spec.devices
     apart = isinstance(step.plan, WorkerPlan) and step.crossings and step.plan.worker.count > MOST_APART
-    if apart or (profile is None and devices.kind is None):
+    if apart or (machine is None and devices.kind is None):
         return None
     work = timed_step(step)
-    costs = choose_costs(work, devices, profile, cores())
+    costs = choose_costs(work, devices, machine, cores())
     return forecast_step(work, costs) if costs is not None else None
 
 

@@ -223,7 +223,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     compiled = compile_graph(plan, seed=0)
     time = forecast_time(compiled.step, None)
     assert time is not None
-    whole = map_placement(compiled, memory=forecast_memory(compiled.step), time=time.for_map("v100"))
+    whole = map_placement(compiled, memory=forecast_memory(compiled.step), time=time.for_map())
     assert len(whole.clones) >= 8
     assert _without_steps(many) == _without_steps(whole)
     _compare_times(found, whole, compiled)

@@ -83,7 +83,7 @@ def on_other_lines(placement: PlacementMap) -> PlacementMap:
     return of_ops(placement, rule=lambda op: evolve(op.rule, line=40))
 
 
-FAST, SLOW = (evolve(TWO, time=each.for_map("p")) for each in (FORECAST, SLOWER))
+FAST, SLOW = (evolve(TWO, time=each.for_map()) for each in (FORECAST, SLOWER))
 MAPS = {
     "more_clones": (TWO, FOUR),
     "one_clone_to_two": (ONE, TWO),
@@ -96,9 +96,9 @@ MAPS = {
     "the_same_cut": (in_pieces(), in_pieces()),
     "another_axis": (in_pieces(), in_pieces(1, 32)),
     "another_start": (in_pieces(), in_pieces(0, 7)),
-    "the_time": (FAST, evolve(FOUR, time=SLOWER.for_map("p"))),
-    "less_time": (evolve(FOUR, time=SLOWER.for_map("p")), FAST),
-    "the_same_time": (FAST, evolve(FOUR, time=FORECAST.for_map("p"))),
+    "the_time": (FAST, evolve(FOUR, time=SLOWER.for_map())),
+    "less_time": (evolve(FOUR, time=SLOWER.for_map()), FAST),
+    "the_same_time": (FAST, evolve(FOUR, time=FORECAST.for_map())),
     "only_the_time": (FAST, SLOW),
     "a_time_on_one_side": (FAST, TWO),
 }

@@ -22,8 +22,8 @@ WORK = step(
     [("a", "b"), ("a", "c")],
     {"a": 1000},
 )
-FORECAST = forecast_step(WORK, Machine(speed=1e5, step_start=1e-3))
-SLOWER = forecast_step(WORK, Machine(speed=5e4, step_start=1e-3))
+FORECAST = forecast_step(WORK, Machine(speed=1e5, step_start=1e-3, source="p"))
+SLOWER = forecast_step(WORK, Machine(speed=5e4, step_start=1e-3, source="p"))
 
 
 def test_timeline(golden: Callable[[str, str], None]) -> None:

@@ -24,6 +24,7 @@ class Machine:
     op_start: float = 0.0
     hand_over: float = 0.0
     estimate: bool = False
+    source: str = ""
     awake: float = 0.0
     crowding: float = 1.0
     widening: float = 1.0

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from compiler.time.costs import Costs, Link, Setting, choose_costs, profiled_costs, table_costs
-from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
+from compiler.time.profile import FoundProfile, LinkCost, MeasuredMachine, OpCost, Profile
 from compiler.time.work import Signature, TimedOp, flops
 from compiler.topology import Device
 from dsl import ir
@@ -44,6 +44,7 @@ PROFILE = Profile(
     ),
     links=(LinkCost("network", 50e-6, 1e8),),
 )
+FOUND = FoundProfile("a.profile.json", PROFILE)
 
 
 def relu(size: int, kind: str = "Relu", device: Device = CPU, times: int = 1) -> TimedOp:
@@ -213,14 +214,16 @@ def test_which_costs_are_used() -> None:
     cpu, gpu = step([relu(1000)], []), step([evolve(relu(1000), device=GPU)], [])
     nothing, v100 = ir.Devices(), ir.Devices(kind="v100", link=10**9)
     assert choose_costs(cpu, nothing, None, 2) is None
-    assert choose_costs(gpu, nothing, PROFILE, 2) is None
-    assert is_by_profile(choose_costs(cpu, nothing, PROFILE, 2))
-    assert not is_by_profile(choose_costs(cpu, v100, None, 2))
-    mixed = choose_costs(gpu, v100, PROFILE, 2)
+    assert choose_costs(gpu, nothing, FOUND, 2) is None
+    measured, table = choose_costs(cpu, nothing, FOUND, 2), choose_costs(cpu, v100, None, 2)
+    assert is_by_profile(measured)
+    assert not is_by_profile(table)
+    assert (measured.source, table.source) == ("a.profile.json", "v100")
+    mixed = choose_costs(gpu, v100, FOUND, 2)
     assert is_by_profile(mixed)
     assert mixed.estimate
     assert mixed.link(CPU, GPU).bytes_per_second == 10**9
-    emulated = choose_costs(evolve(gpu, emulated=True), nothing, PROFILE, 2)
+    emulated = choose_costs(evolve(gpu, emulated=True), nothing, FOUND, 2)
     assert is_by_profile(emulated)
     assert not emulated.estimate
 

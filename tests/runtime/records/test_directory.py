@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
@@ -15,7 +13,7 @@ from dsl.ir import SPLITS
 from tests.runtime.conftest import Project
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.lock import MARKER, new_events_name, was_written_by_a_run
+from tfdeploy.runtime.records.lock import MARKER, new_events_name
 
 
 def loaded(folder: Path, directory: str, name: str = "small.tfdeploy") -> ir.Spec:
@@ -154,41 +152,6 @@ def test_only_what_runs_have_written_is_cleared(tmp_path: Path) -> None:
     (run.events / SPLITS[0] / "mine.txt").touch()
     run.clear(spec)
     assert [each.name for each in run.events.rglob("*") if each.is_file()] == ["mine.txt"]
-
-
-RESULT = {"status": "finished", "steps": 1, "examples_per_second": 1.0, "seconds": {}, "directory": "runs/x"}
-MANIFEST = {"step": 1, "examples": 1, "spec_sha256": "", "seed": 1, "time": "", "files": {}}
-MAP = {"format_version": "1.0", "spec": {}, "devices": [], "clones": [], "variables": [], "ops": []}
-
-
-@pytest.mark.parametrize(
-    ("files", "is_own"),
-    [
-        ({"result.json": RESULT}, True),
-        ({"checkpoints/model.ckpt-1.json": MANIFEST}, True),
-        ({"placement.json": MAP, "spec.tfdeploy": ""}, True),
-        ({"placement.json": MAP, "spec.tfdeploy": "", "graph.pb": ""}, False),  # of `compile`
-        ({"result.json": {"status": "finished"}}, False),
-        ({"result.json": [[]]}, False),
-        ({"checkpoints/model.ckpt-1.json": RESULT}, False),
-        ({"placement.json": MAP}, False),
-        ({"history.jsonl": "", "model.keras": "", "spec.tfdeploy": ""}, False),
-    ],
-)
-def test_runs_of_versions_without_a_mark_are_known(
-    tmp_path: Path, files: dict[str, Any], *, is_own: bool
-) -> None:
-    """By what nobody else writes; a folder with files of the same names is none."""
-    for name, text in files.items():
-        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "run" / name).write_text(json.dumps(text))
-    assert was_written_by_a_run(tmp_path / "run") is is_own
-    spec = loaded(tmp_path, str(tmp_path / "run"))
-    if is_own:
-        RunDirectory.of(spec).make(spec)
-        assert (tmp_path / "run" / MARKER).is_file()
-    else:
-        assert refused(spec).code == "TFD751"
 
 
 @pytest.mark.full

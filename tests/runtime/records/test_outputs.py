@@ -227,8 +227,8 @@ def test_compiled_graphs(folder: Path) -> None:
         assert command("compile", "spec.tfdeploy", "--out", out)[1].startswith(f"error[{code}]")
     assert (folder / "spec.tfdeploy").read_text() == SPEC
     assert (folder / "run" / "spec.tfdeploy").read_text() == before
-    (folder / "built" / ".tfdeploy-graph").unlink()  # as versions before left it
-    assert command("compile", "spec.tfdeploy", "--out", "built")[0] == 0
+    (folder / "built" / ".tfdeploy-graph").unlink()
+    assert command("compile", "spec.tfdeploy", "--out", "built")[1].startswith("error[TFD752]")
 
 
 @pytest.mark.full

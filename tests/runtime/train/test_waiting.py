@@ -61,7 +61,7 @@ class FalseClock:
         self.begun, self.beginning = False, 0.0  # whether a step goes on, and when the last one began
         self.lock = Lock()
 
-    def put_into(self, graph: tf.Graph, nodes: Any, outside: Any) -> None:
+    def put_into(self, graph: tf.Graph, nodes: Any) -> None:
         """Add nodes to a graph, in which ops that tell the time are by this clock.
 
         A batch is asked for when a step begins.
@@ -75,7 +75,7 @@ class FalseClock:
                 node.attr["Tin"].list.SetInParent()
                 node.attr["Tout"].list.type.append(tf.float64.as_datatype_enum)
                 graph._told = [*getattr(graph, "_told", []), tell]  # which TensorFlow does not keep alive
-        import_nodes(graph, nodes, outside)
+        import_nodes(graph, nodes)
 
     def perf_counter(self) -> float:
         """Tell the time to the loop, which asks at the beginning and at the end of a step."""

@@ -83,7 +83,7 @@ def command(
         loaded,
         reading.trees[0],
         Goal(goal),
-        None if machine is None else machine.profile,
+        machine,
         common.overrides,
         common.allow_python,
         common.verbose,

@@ -22,7 +22,6 @@ from tfdeploy.runtime.records.lock import (
     is_events_file,
     is_marked,
     usable,
-    was_written_by_a_run,
 )
 from tfdeploy.runtime.records.store import Store
 
@@ -100,7 +99,7 @@ class RunDirectory:
             )
         with usable(self.path, span):
             self.path.mkdir(parents=True, exist_ok=True)
-            is_own = is_marked(self.path) or was_written_by_a_run(self.path)
+            is_own = is_marked(self.path)
             self._require_apart(spec, span, is_own=is_own)
             others = [] if is_own else foreign_names(self.path)
             if others:

@@ -26,7 +26,6 @@ from dsl.errors.running import cannot_write
 from dsl.files import atomic
 from dsl.files.regular import open_regular, system_reason
 from tfdeploy.runtime.records.effective import files_of
-from tfdeploy.runtime.records.lock import OF_PLACEMENT, is_json_object
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errors of the operating system that say that there is no room."""
@@ -203,15 +202,8 @@ def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
 def require_free_folder(folder: Path, *, force: bool) -> None:
     """Raise RunError if `compile` would replace files in `folder` that it has not written."""
     there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
-    if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
-        return
-    raise RunError(errors.foreign_output(output=str(folder / there[0])))
-
-
-def _was_compiled(folder: Path) -> bool:
-    """Whether a `compile` of an earlier version, which wrote no marker, has written the folder."""
-    whole = all((folder / name).is_file() for name in GRAPH_FILES)
-    return whole and is_json_object(folder / "placement.json", OF_PLACEMENT)
+    if there and not force and not (folder / GRAPH_MARK).is_file():
+        raise RunError(errors.foreign_output(output=str(folder / there[0])))
 
 
 def _named(spec: ir.Spec) -> list[Path]:

@@ -19,7 +19,7 @@ from grammar.parsing.parser import parse
 from grammar.reports import Reports
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.records.lock import is_held, is_marked, was_written_by_a_run
+from tfdeploy.runtime.records.lock import is_held, is_marked
 from tfdeploy.runtime.records.result import LOSS, Result
 
 State = Literal["finished", "interrupted", "terminated", "running", "cut off"]
@@ -102,7 +102,7 @@ def runs_below(folders: Iterable[Path]) -> Iterator[FoundRun]:
     """Yield the runs in folders and below, sorted by name; a run directory is not looked into."""
     for folder in folders:
         for place, names, _ in os.walk(folder):
-            if is_marked(Path(place)) or was_written_by_a_run(Path(place)):
+            if is_marked(Path(place)):
                 names.clear()
                 yield FoundRun.at(Path(place))
             names[:] = sorted(each for each in names if not each.startswith("."))

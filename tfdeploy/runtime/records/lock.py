@@ -198,16 +198,9 @@ def is_open_as(path: Path, descriptor: int) -> bool:
 
 MARKER = ".tfdeploy-run"
 MARKER_TEXT = "Runs of tfdeploy keep their files in this folder, and remove from it those of earlier runs.\n"
-GRAPH = "graph.pb"
-"""A file that `compile` writes, and a run does not."""
-
 _UNOWNED = frozenset({NAME, "lost+found"})
 """Names that do not count in an otherwise empty folder: a lock, and the folder of a new file system."""
 
-_MANIFEST = re.compile(r"model\.ckpt-\d+\.json")
-_OF_RESULT = {"status", "steps", "examples_per_second", "seconds", "directory"}
-_OF_MANIFEST = {"step", "examples", "spec_sha256", "seed", "files"}
-OF_PLACEMENT = {"format_version", "spec", "devices", "clones", "variables", "ops"}
 OF_PROFILE = {"format_version", "machine", "op_start", "hand_over", "ops", "links"}
 
 
@@ -220,22 +213,6 @@ def foreign_names(folder: Path) -> list[str]:
     """Return the sorted names of the files of others in a folder without a marker; raises OSError."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if name not in _UNOWNED and not is_partial(name, MARKER)]
-
-
-def was_written_by_a_run(folder: Path) -> bool:
-    """Whether a run of an earlier version, which wrote no marker, has written the folder; raises OSError."""
-    if is_json_object(folder / "result.json", _OF_RESULT):
-        return True
-    checkpoints = folder / "checkpoints"
-    names = (
-        [path for path in checkpoints.iterdir() if _MANIFEST.fullmatch(path.name)]
-        if checkpoints.is_dir()
-        else []
-    )
-    if any(is_json_object(path, _OF_MANIFEST) for path in names):
-        return True
-    both = (folder / "spec.tfdeploy").is_file() and is_json_object(folder / "placement.json", OF_PLACEMENT)
-    return both and not (folder / GRAPH).exists()
 
 
 def is_json_object(path: Path, keys: set[str]) -> bool:

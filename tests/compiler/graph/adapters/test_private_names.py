@@ -29,7 +29,6 @@ IMPORTED = {
     "tensorflow.python.client.pywrap_tf_session": {
         "TF_DeleteBuffer",
         "TF_GraphImportGraphDefWithResults",
-        "TF_ImportGraphDefOptionsAddInputMapping",
         "TF_ImportGraphDefOptionsSetPrefix",
         "TF_ImportGraphDefOptionsSetUniquifyNames",
         "TF_ImportGraphDefOptionsSetValidateColocationConstraints",
@@ -58,7 +57,7 @@ def graph_objects() -> dict[str, object]:
     kinds |= dict.fromkeys(("_set_device", "_add_control_input", "_from_c_op"), tensor.op)
     kinds["_colocation_code_locations"] = tensor.op
     kinds |= dict.fromkeys(("_do_call", "_make_callable_from_options"), tf.compat.v1.Session(graph=graph))
-    return kinds | {"_as_tf_output": tensor, "_iterator_resource": iterator, "_variant_tensor": dataset}
+    return kinds | {"_iterator_resource": iterator, "_variant_tensor": dataset}
 
 
 def keras_objects() -> dict[str, object]:

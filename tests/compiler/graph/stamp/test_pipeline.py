@@ -194,7 +194,7 @@ def test_plan_says_how_long_stages_wait() -> None:
         time = forecast_time(compiled.step, None)
         assert time is not None
         seconds[schedule] = time.seconds
-        found = map_placement(compiled, time=time.for_map("v100"))
+        found = map_placement(compiled, time=time.for_map())
         lines = "\n".join([*headline(found), *step_time(found, View())])
         assert (found.mode.pipelined is None) == (schedule == "none")
     assert found.mode.pipelined is not None

@@ -83,7 +83,7 @@ def timed_step() -> StepForecast:
     ]
     ops = [op("input/IteratorGetNext=10"), op("clone_0/conv1/Conv2D=5", GPU), op("clone_0/conv1/Relu=3", GPU)]
     work = step([*ops, op("beside=2")], arrows, {"input/IteratorGetNext": 1000})
-    timed = forecast_step(work, Machine(speed=1e5, step_start=0.0))
+    timed = forecast_step(work, Machine(speed=1e5, step_start=0.0, source="a.profile.json"))
     # The names of the ops of the machine made by hand have their times; the map has the names alone.
     plain = tuple(
         evolve(each, name=each.name.partition("=")[0], flops=1000 * (at + 1), bytes=2048)
@@ -99,7 +99,7 @@ def timed_page(
     """Write the page of a map of two clones with that forecast, and so many seconds around the ops."""
     found = timed_step() if found is None else found
     found = evolve(found, seconds=found.seconds + around)
-    placement = evolve(make_map(2), time=found.for_map("a.profile.json"))
+    placement = evolve(make_map(2), time=found.for_map())
     return write(path, placement, Details(time=found, trace=trace))
 
 

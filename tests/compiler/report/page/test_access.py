@@ -106,7 +106,7 @@ def full_page(path: Path) -> Path:
         evolve(each, step_bytes=9000, other_bytes=4, memory_bytes=9004, memory_limit=5000, largest=largest)
         for each in placement.devices
     )
-    time = evolve(found.for_map("a.profile.json"), links=links)
+    time = evolve(found.for_map(), links=links)
     event = TraceEvent("X", 9000.0, {"name": "clone_0/conv1/Relu"}, 100.0)
     details = Details(model=model(), time=found, trace=RunTrace((event,)))
     return write(path, evolve(placement, time=time, devices=devices), details)

@@ -361,7 +361,7 @@ def test_the_critical_path_goes_over_links() -> None:
 def test_the_path_by_rule_and_scope() -> None:
     """What is on the path is added up by what it belongs to and by what placed it, the longest first."""
     ops = [op("a=1", rule="x"), op("b=10", rule="y", scope="s"), op("c=5", rule="x", scope="s")]
-    found = forecast_step(step(ops, [("a", "b"), ("b", "c")]), Machine()).for_map("")
+    found = forecast_step(step(ops, [("a", "b"), ("b", "c")]), Machine()).for_map()
     by_rule = [(each.name, round(each.seconds * 1e3, 6)) for each in found.by_rule]
     assert by_rule == [("y", 10), ("x", 6), ("(none)", 0)]
     assert (found.by_scope[0].name, found.by_scope[0].seconds) == ("s", pytest.approx(15e-3))
@@ -391,12 +391,12 @@ def test_a_forecast_as_the_map_has_it() -> None:
             """Return the cost of an op."""
             return evolve(super().of(op), estimated=op.name.startswith("b"))
 
-    machine = Half(step_start=2e-3)
+    machine = Half(step_start=2e-3, source="a profile")
     forecast = forecast_step(step([op("a=1"), op("b=3")], [("a", "b")]), machine)
     assert forecast.measured == pytest.approx(1 / 4)
     assert forecast.around * 1e3 == pytest.approx(2)
     assert not forecast.estimate
-    found = forecast.for_map("a profile")
+    found = forecast.for_map()
     assert (found.seconds, found.source, found.measured) == (forecast.seconds, "a profile", forecast.measured)
     assert (found.devices, found.links) == (forecast.devices, forecast.links)
     assert [(each.name, round(each.seconds * 1e3, 6)) for each in found.by_scope] == [

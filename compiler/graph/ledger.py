@@ -62,26 +62,10 @@ class Ledger:
 
     def _enter(self) -> None:
         """Enter what has been written since the last call, and give its names to nothing else."""
-        entries, begin, names = self._entries, self._entered, list[str]()
+        new = entries_of(self.written[self._entered :])
         self._entered = len(self.written)
-        for each in self.written[begin:]:
-            if isinstance(each, Op):
-                entries[each.name] = each
-                names.append(each.name)
-                continue
-            own_names, placed, role = [each.names[own] for own in each.ops], each.placed, each.role
-            names += own_names
-            if isinstance(placed, Placed) and isinstance(role, str):
-                entries.update(dict.fromkeys(own_names, Entry(placed, role, each.clone)))
-                continue
-            known = dict[tuple[int, Role], Entry]()  # by the identity of a place, which the use keeps alive
-            for own, name in zip(each.ops, own_names, strict=True):
-                key = id(each.place_of(own)), each.role_of(own)
-                found = known.get(key)
-                if found is None:
-                    found = known[key] = Entry(each.place_of(own), key[1], each.clone)
-                entries[name] = found
-        self._names.reserve(names)
+        self._entries |= new
+        self._names.reserve(new)
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
@@ -96,7 +80,7 @@ class Ledger:
 
     def names_since(self, begin: int) -> frozenset[str]:
         """Return the names of the ops that have been written since there were `begin` records."""
-        return frozenset(_names(self.written[begin:]))
+        return frozenset(name for name, _ in entries_of(self.written[begin:]))
 
     def let_wait(self, after: Mapping[str, str]) -> None:
         """Let ops that have been written, none of them of a fragment, each wait for another one, too.
@@ -145,9 +129,22 @@ class Ledger:
                 set_device(op, choose(op))
 
 
-def _names(ops: Iterable[Op | Use]) -> Iterator[str]:
-    for each in ops:
+def entries_of(written: Iterable[Op | Use]) -> dict[str, Entered]:
+    """Return by the name of each op what says where it is, what it is for, and of which clone."""
+    entries = dict[str, Entered]()
+    for each in written:
         if isinstance(each, Op):
-            yield each.name
-        else:
-            yield from (each.names[own] for own in each.ops)
+            entries[each.name] = each
+            continue
+        names, placed, role = [each.names[own] for own in each.ops], each.placed, each.role
+        if isinstance(placed, Placed) and isinstance(role, str):
+            entries.update(dict.fromkeys(names, Entry(placed, role, each.clone)))
+            continue
+        known = dict[tuple[int, Role], Entry]()  # by the identity of a place, which the use keeps alive
+        for own, name in zip(each.ops, names, strict=True):
+            key = id(each.place_of(own)), each.role_of(own)
+            found = known.get(key)
+            if found is None:
+                found = known[key] = Entry(each.place_of(own), key[1], each.clone)
+            entries[name] = found
+    return entries

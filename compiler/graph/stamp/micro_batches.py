@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.ledger import Ledger
+from compiler.graph.ledger import Ledger, entries_of
 from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
@@ -82,12 +82,7 @@ class MicroBatches:
         """Write the reads of weights, which are done once; return them, and what micro-batches do."""
         reads = [each for each in self.ops if isinstance(each, Op) and each.role == "read"]
         body = [each for each in self.ops if isinstance(each, Use) or each.role != "read"]
-        for each in body:
-            if isinstance(each, Op):
-                self._body[each.name] = Entry(each.placed, each.role, each.clone)
-            else:
-                for own in each.ops:
-                    self._body[each.names[own]] = Entry(each.place_of(own), each.role_of(own), each.clone)
+        self._body |= entries_of(body)
         self.writer.ops.extend(reads)
         return reads, body
 

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger, entries_of
-from compiler.graph.nodes import count_inputs
+from compiler.graph.step_records import used_ops
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
@@ -78,13 +78,17 @@ class MicroBatches:
     def write(self) -> AccumulatedResults:
         """Write them, and return their results."""
 
-    def _begin(self) -> tuple[list[Op], list[Op | Use]]:
-        """Write the reads of weights, which are done once; return them, and what micro-batches do."""
+    def _begin(self) -> tuple[list[Op], list[list[Op]]]:
+        """Write the reads of weights, which are done once; return them, and what micro-batches do.
+
+        Ops of a fragment are written one by one, behind a use of it without ops, which has their functions.
+        """
         reads = [each for each in self.ops if isinstance(each, Op) and each.role == "read"]
-        body = [each for each in self.ops if isinstance(each, Use) or each.role != "read"]
-        self._body |= entries_of(body)
+        others = [each for each in self.ops if isinstance(each, Use) or each.role != "read"]
+        self._body |= entries_of(others)
         self.writer.ops.extend(reads)
-        return reads, body
+        self.writer.ops.extend(evolve(each, ops=()) for each in others if isinstance(each, Use))
+        return reads, [[each] if isinstance(each, Op) else [*used_ops(each)] for each in others]
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[str], Tensor]]]:
         """Yield the tensors of the template that the rest of the step uses, with what writes each."""
@@ -153,7 +157,7 @@ class MicroBatchWriter(MicroBatches):
         after = [self._count_micro_batches()]
         statistics = self._carry_statistics({each.name for each in reads})
         for each in body:
-            self._write_inside(each)
+            self.writer.ops.extend([self._with_inside(op) for op in each])
         results = {name: self._next(each, self._now(name, each.entry)) for name, each in statistics.items()}
         for name, write in self._wanted():
             if name not in results:
@@ -213,31 +217,16 @@ class MicroBatchWriter(MicroBatches):
 
     # --- what goes in -------------------------------------------------------------------------------------
 
-    def _write_inside(self, op: Op | Use) -> None:
-        """Write an op of the tower, or its fragment, whose inputs from outside enter the loop.
+    def _with_inside(self, op: Op) -> Op:
+        """Return an op of the tower whose inputs from outside enter the loop.
 
         Ops outside have run before the loop. An op without an input would not belong to it.
         """
-        if isinstance(op, Op):
-            entry = self._body[op.name]
-            inputs = tuple(self._inside(each, entry) for each in op.inputs)
-            kept = tuple(each for each in op.waits if each in self._body)
-            alone = () if inputs or kept else (self._iteration.op,)
-            self.writer.ops.append(evolve(op, inputs=inputs, waits=(*kept, *alone)))
-            return
-        instead, waits_of = dict(op.instead), dict(op.waits)
-        for own in op.ops:
-            node, entry = op.fragment.node[own], self._body[op.names[own]]
-            data = count_inputs(node)
-            for at in range(data):
-                given = op.instead[own, at] if (own, at) in op.instead else op.tensor(node.input[at])
-                inside = self._inside(given, entry)
-                if inside is not given:
-                    instead[own, at] = inside
-            waits = [each for each in op.waits_of(own) if each in self._body]
-            if waits or not data or len(node.input) > data:
-                waits_of[own] = waits if waits or data else [self._iteration.op]
-        self.writer.ops.append(evolve(op, instead=instead, waits=waits_of))
+        entry = self._body[op.name]
+        inputs = tuple(self._inside(each, entry) for each in op.inputs)
+        kept = tuple(each for each in op.waits if each in self._body)
+        alone = () if inputs or kept else (self._iteration.op,)
+        return evolve(op, inputs=inputs, waits=(*kept, *alone))
 
     def _inside(self, tensor: Tensor, entry: Entered) -> Tensor:
         """Return a tensor in the loop, as an input of the op of `entry`."""

@@ -15,9 +15,8 @@ from typing import Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from compiler.figures import gathered, reached
-from compiler.graph.nodes import count_inputs
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatches
-from compiler.step.record import Op, Tensor, Use
+from compiler.step.record import Op, Tensor
 from dsl import ir
 
 SCOPE = "pipeline"
@@ -67,15 +66,13 @@ class PipelineWriter(MicroBatches):
     _shared: frozenset[str] = frozenset()  # constants, which all micro-batches have together
     _parts: dict[tuple[str, int], Tensor] = field(factory=dict, repr=False)
     _statistics: dict[str, str] = field(factory=dict, repr=False)  # by their reads: what has the new value
-    _given: dict[tuple[int, int], Mapping[str, Tensor]] = field(factory=dict, repr=False)
-    _names: dict[tuple[int, int], Mapping[str, str]] = field(factory=dict, repr=False)
     _added: dict[tuple[str, int], list[str]] = field(factory=dict, repr=False)  # by op and micro-batch
     _takes: dict[str, set[str]] = field(factory=dict, repr=False)  # by op, what it takes that is in the tower
 
     def write(self) -> AccumulatedResults:
         """Write all micro-batches, and return their results."""
         reads, body = self._begin()
-        self._read_body(body)
+        self._read_body([op for each in body for op in each])
         known = {each.name for each in reads}
         for weight, update in self.template.state_updates.items():
             read = self.tower.op_name(f"{weight}/read")
@@ -83,7 +80,7 @@ class PipelineWriter(MicroBatches):
                 self._statistics[f"{read}:0"] = update
         for number in range(self.count):
             for each in body:
-                self._write_copy(each, number)
+                self.writer.ops.extend([*self._copies(each, number)])
         last = self.count - 1
         results = {update: self._of_batch(update, last) for update in self.template.state_updates.values()}
         for name, write in self._wanted():
@@ -97,26 +94,13 @@ class PipelineWriter(MicroBatches):
 
     # --- the schedule -------------------------------------------------------------------------------------
 
-    def _read_body(self, body: Sequence[Op | Use]) -> None:
-        shared = set[str]()
-        for each in body:
-            if isinstance(each, Op):
-                self._takes[each.name] = {*(tensor.op for tensor in each.inputs), *each.waits}
-                shared.update([each.name] if each.type == "Const" and not each.waits else ())
-                continue
-            for own in each.ops:
-                node, name = each.fragment.node[own], each.names[own]
-                taken = {
-                    (each.instead.get((own, at)) or each.tensor(node.input[at])).op
-                    for at in range(count_inputs(node))
-                }
-                self._takes[name] = {*taken, *each.waits_of(own)}
-                shared.update([name] if node.op == "Const" and not self._takes[name] else ())
-        self._shared = frozenset(shared)
+    def _read_body(self, body: Sequence[Op]) -> None:
+        self._shared = frozenset(each.name for each in body if each.type == "Const" and not each.waits)
+        inside = self._body.keys() - self._shared
         self._takes = {
-            name: {each for each in taken if each in self._body and each not in shared}
-            for name, taken in self._takes.items()
-            if name not in shared
+            each.name: inside.intersection((*(tensor.op for tensor in each.inputs), *each.waits))
+            for each in body
+            if each.name in inside
         }
 
     @cached_property
@@ -204,36 +188,17 @@ class PipelineWriter(MicroBatches):
 
     # --- micro-batches ------------------------------------------------------------------------------------
 
-    def _write_copy(self, op: Op | Use, number: int) -> None:
-        """Write an op of the tower, or its fragment, for a micro-batch."""
-        if isinstance(op, Op):
+    def _copies(self, ops: Sequence[Op], number: int) -> Iterator[Op]:
+        """Yield ops of the tower for a micro-batch."""
+        for op in ops:
             if op.name not in self._shared:
                 name = self._renamed(op.name, number)
                 inputs = tuple(self._inside(each, number) for each in op.inputs)
                 outputs = tuple(evolve(each, op=name) for each in op.outputs)
                 waits = (*(self._renamed(each, number) for each in op.waits), *self._gate(op.name, number))
-                self.writer.ops.append(evolve(op, name=name, inputs=inputs, outputs=outputs, waits=waits))
+                yield evolve(op, name=name, inputs=inputs, outputs=outputs, waits=waits)
             elif not number:
-                self.writer.ops.append(op)
-            return
-        key = id(op.names), number
-        if key not in self._names:
-            self._names[key] = {own: self._renamed(each, number) for own, each in op.names.items()}
-        given = id(op.given), number
-        if given not in self._given:
-            self._given[given] = {port: self._inside(each, number) for port, each in op.given.items()}
-        ops = [own for own in op.ops if not number or op.names[own] not in self._shared]
-        copy = evolve(
-            op,
-            ops=ops,
-            names=self._names[key],
-            given=self._given[given],
-            instead={at: self._inside(each, number) for at, each in op.instead.items()},
-            waits={own: [self._renamed(each, number) for each in waits] for own, waits in op.waits.items()},
-        )
-        gates = {own: self._gate(op.names[own], number) for own in ops}
-        gated = {own: [*copy.waits_of(own), *gate] for own, gate in gates.items() if gate}
-        self.writer.ops.append(evolve(copy, waits={**copy.waits, **gated}))
+                yield op
 
     def _renamed(self, name: str, number: int) -> str:
         """Return the name of an op of a micro-batch; what is outside of the tower has one name for all."""

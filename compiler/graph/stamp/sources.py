@@ -122,17 +122,11 @@ def carry(writer: StepWriter, rows: Tensor, riders: Sequence[Rider], placed: Pla
     flat += [writer.reshape(f"{name}/with/{each.weight}", each.read, [-1], placed) for each in riders]
     joined = writer.concat(f"{name}/joined", flat, 0, placed)
 
-    def part(own: str, span: slice, shape: Sequence[int]) -> Tensor:
-        """Write a part of the joined tensor, as `span` takes it from a list, in a shape of its own."""
-        words = {"begin": span.start or 0, "end": span.stop or 0, "stride": 1}
-        ends = [writer.constant(f"{own}/{word}", [at], "int32", tower) for word, at in words.items()]
-        open_ends = {"begin_mask": int(span.start is None), "end_mask": int(span.stop is None)}
-        (taken,) = writer.write("StridedSlice", f"{own}/part", (joined, *ends), tower, open_ends)
-        return writer.reshape(own, taken, shape, tower)
-
     left = sum(each.read.elements or 0 for each in riders)
-    sent = part(f"{name}/sent", slice(None, -left), (-1, *(each or 0 for each in row)))
+    own = writer.part(f"{name}/sent/part", joined, 0, -left, tower)
+    sent = writer.reshape(f"{name}/sent", own, (-1, *(each or 0 for each in row)), tower)
     for each in riders:
         begin, left = -left, left - (each.read.elements or 0)
-        part(each.sent, slice(begin, -left or None), each.read.known_shape or ())
+        own = writer.part(f"{each.sent}/part", joined, begin, -left or None, tower)
+        writer.reshape(each.sent, own, each.read.known_shape or (), tower)
     return sent

@@ -228,7 +228,7 @@ def test_compiled_graphs(folder: Path) -> None:
     assert (folder / "spec.tfdeploy").read_text() == SPEC
     assert (folder / "run" / "spec.tfdeploy").read_text() == before
     (folder / "built" / ".tfdeploy-graph").unlink()
-    assert command("compile", "spec.tfdeploy", "--out", "built")[1].startswith("error[TFD752]")
+    assert command("compile", "spec.tfdeploy", "--out", "built")[1].startswith("error[TFD753]")
 
 
 @pytest.mark.full

@@ -79,7 +79,9 @@ def test_it_says_what_the_rows_do_not_show(tab: Tab, tmp_path: Path) -> None:
     said = "The rows do not show 2.00 ms of it, before its first op and after its last one."
     assert tab.evaluate(about).startswith(f"A step takes 30.0 ms, forecast by a.profile.json. {said} Keys ")
     assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
-    loops = forecast_step(step([op("a=10"), op("b=10", GPU)], [], loops=((0,), (1,))), Machine(cores=4))
+    loops = forecast_step(
+        step([op("a=10"), op("b=10", GPU)], [], loops=((0,), (1,))), Machine(cores=4, source="a.profile.json")
+    )
     tab.open(timed_page(tmp_path / "loops.html", found=loops))
     assert tab.evaluate(about).startswith(
         "There is an update every 5.00 ms, forecast by a.profile.json. Keys "

@@ -80,7 +80,7 @@ class Ledger:
 
     def names_since(self, begin: int) -> frozenset[str]:
         """Return the names of the ops that have been written since there were `begin` records."""
-        return frozenset(name for name, _ in entries_of(self.written[begin:]))
+        return frozenset(entries_of(self.written[begin:]))
 
     def let_wait(self, after: Mapping[str, str]) -> None:
         """Let ops that have been written, none of them of a fragment, each wait for another one, too.

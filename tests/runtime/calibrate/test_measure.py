@@ -46,8 +46,6 @@ def test_what_tensorflow_refuses_is_an_error_in_the_spec(monkeypatch: pytest.Mon
     import tensorflow as tf
 
     compiled = SimpleNamespace(ledger=SimpleNamespace(entries={}), step=None)
-    monkeypatch.setattr(measure, "plan_of", lambda *_, **__: None)
-    monkeypatch.setattr(measure, "adapted", lambda plan: plan)
     monkeypatch.setattr(measure, "graph_of", lambda _: compiled)
     monkeypatch.setattr("compiler.step.read.work.graph_step", lambda _: None)
 

@@ -91,11 +91,10 @@ def forecast(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Replace the forecast of a graph by one of 3 ms; return the profiles that it is asked for with."""
     profiles: list[Any] = []
 
-    def forecast_time(_: Any, profile: Any) -> Any:
-        profiles.append(profile)
+    def forecast_time(_: Any, machine: Any) -> Any:
+        profiles.append(machine)
         return forecast_step(step([op("a=3")], []), Machine())
 
-    monkeypatch.setattr(conditions, "sized_step", lambda compiled: compiled.step)
     monkeypatch.setattr(conditions, "forecast_time", forecast_time)
     return profiles
 
@@ -104,21 +103,20 @@ def graph(**devices: Any) -> Any:
     """Return what stands for the graph of a spec with such devices."""
     spec = classifier()
     plan = SimpleNamespace(spec=evolve(spec, devices=evolve(spec.devices, **devices)))
-    return SimpleNamespace(plan=plan, step=SimpleNamespace(plan=plan))
+    step = SimpleNamespace(plan=plan)
+    return SimpleNamespace(plan=plan, step=step, sized_step=step)
 
 
-def test_a_forecast_names_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, forecast: list[Any]) -> None:
-    """The file of a profile, the hardware that the spec names, or nothing."""
-    for devices, source in (({"kind": "v100"}, "v100"), ({}, "")):
-        found = conditions.map_time(graph(**devices))
-        assert found is not None
-        assert (found.source, found.seconds) == (source, pytest.approx(3e-3))
-    profile = SimpleNamespace(path="p.json", profile="costs")
-    monkeypatch.setattr(conditions, "find_profile", lambda *asked: profile if asked[1] == "p.json" else None)
-    measured = conditions.time_of(graph(kind="v100"), "p.json")
-    assert measured is not None
-    assert measured[1] == "p.json"
-    assert forecast == [None, None, "costs"]
+def test_a_forecast_is_made_from_the_profile_that_is_found(
+    monkeypatch: pytest.MonkeyPatch, forecast: list[Any]
+) -> None:
+    """That of the file that is named, or none."""
+    found = conditions.map_time(graph(kind="v100"))
+    assert found is not None
+    assert found.seconds == pytest.approx(3e-3)
+    monkeypatch.setattr(conditions, "find_profile", lambda *asked: "costs" if asked[1] == "p.json" else None)
+    assert conditions.time_of(graph(kind="v100"), "p.json") is not None
+    assert forecast == [None, "costs"]
     monkeypatch.setattr(conditions, "forecast_time", lambda *_: None)
     assert conditions.time_of(graph()) is conditions.map_time(graph()) is None
 

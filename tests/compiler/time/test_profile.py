@@ -117,7 +117,7 @@ def test_the_same_op_of_all_clones_is_told_of_as_one() -> None:
         for each in joined
     ]
     assert milliseconds == [(6, 13, 7), (1, 2, 1), (5, 5, 0)]
-    found = timeline_data(timed, "p", ran())
+    found = timeline_data(timed, ran())
     assert round(found["beneath"]["length"]) == 18_000  # with what the forecast leaves out
     assert found["until"] == found["beneath"]["length"]
     assert found["beneath"]["share"] == 1.0
@@ -129,6 +129,6 @@ def test_the_same_op_of_all_clones_is_told_of_as_one() -> None:
 def test_no_span_is_compared_if_clones_update_by_themselves() -> None:
     """Their forecast is of several updates."""
     timed = forecast_step(step([op("a=3")], []), Machine())
-    assert timeline_data(timed, "p", ran())["beneath"]["span"] == 3_000.0
+    assert timeline_data(timed, ran())["beneath"]["span"] == 3_000.0
     several = evolve(timed, simulated=evolve(timed.simulated, updates=2))
-    assert timeline_data(several, "p", ran())["beneath"]["span"] is None
+    assert timeline_data(several, ran())["beneath"]["span"] is None

@@ -54,7 +54,7 @@ def whole() -> PlacementMap:
     lists = [(MapTensor(f"clone_{at}/x:0", 64), MapTensor(f"clone_{at}/y:0", 8)) for at in (0, 1)]
     lists += [(MapTensor("clone_0/x:0", 64), MapTensor("clone_1/x:0", 64)), (MapTensor("clone_1", 4),)]
     links = [evolve(each, largest=own) for each, own in zip(placement.transfers, lists, strict=True)]
-    time = evolve(timed_step().for_map("p"), links=(LinkTime("cpu[0]", "gpu[1]", 0.01, 0.123456, 64),))
+    time = evolve(timed_step().for_map(), links=(LinkTime("cpu[0]", "gpu[1]", 0.01, 0.123456, 64),))
     return evolve(
         placement, devices=(cpu, *gpus), variables=(copied, second), transfers=tuple(links), time=time
     )
@@ -267,7 +267,7 @@ def test_the_busiest_devices_have_rows(more: int) -> None:
     devices = [Device("cpu", at, ordinal=at) for at in range(ROWS + more)]
     idle = {0, 7} if more else set()
     ops = [op(f"op{at}={1 if at in idle else 10}", device) for at, device in enumerate(devices)]
-    found = timeline_data(forecast_step(step(ops, []), Machine(cores=ROWS + more)), "p")
+    found = timeline_data(forecast_step(step(ops, []), Machine(cores=ROWS + more)))
     assert [row["label"] for row in found["rows"]] == [
         each.ref for at, each in enumerate(devices) if at not in idle
     ]
@@ -281,7 +281,7 @@ def test_links_have_rows_of_their_own() -> None:
     ops = [op("a=1", cpus[0]), *(op(f"b{at}=1", each) for at, each in enumerate(cpus[1:]))]
     arrows = [("a", f"b{at}") for at in range(len(ops) - 1)]
     work = step(ops, arrows, {"a": 100}, one_process=True)
-    found = timeline_data(forecast_step(work, Machine(cores=4, speed=1e5)), "p")
+    found = timeline_data(forecast_step(work, Machine(cores=4, speed=1e5)))
     links = [row for row in found["rows"] if "->" in row["label"]]
     assert (len(links), len(found["rows"]) - len(links), found["left"]) == (ROWS, ROWS, 1 + 2)
     name, *bar = links[0]["bars"][0]
@@ -298,7 +298,7 @@ def _named(found: dict[str, Any], name: int) -> str:
 def test_names_that_differ_in_numbers_have_one_form() -> None:
     """A number that would be written in another way stays as it is; an op off the path has four parts."""
     names = ["mail/unit_2/conv_01/worker_63=4", "mail/unit_2/conv_01/worker_0=5", f"mail/{10**12}/v2=1"]
-    found = timeline_data(forecast_step(step([op(each) for each in names], []), Machine(cores=3)), "p")
+    found = timeline_data(forecast_step(step([op(each) for each in names], []), Machine(cores=3)))
     assert set(found["forms"]) == {"mail/unit_#/conv_01/worker_#=#", f"mail/{10**12}/v#=#"}
     bars = sorted(found["rows"][0]["bars"], key=lambda bar: bar[3])
     assert [_named(found, name) for name, *_ in bars] == [names[2], *names[:2]]
@@ -311,7 +311,7 @@ def test_measured_ops_lie_in_lanes_that_are_free() -> None:
     timed = forecast_step(step(ops, []), Machine())
     timed = evolve(timed, work=evolve(timed.work, ops=tuple(evolve(e, name=e.name[0]) for e in ops)))
     ran = trace_of(("a", 0, 4), ("b", 1, 2), ("c", 3, 2), ("d", 8, 2))
-    found = timeline_data(timed, "p", ran)
+    found = timeline_data(timed, ran)
     (row,) = found["rows"]
     lanes = {_named(found, name): (lane, start, long) for name, lane, start, long in row["measured"]}
     assert lanes == {
@@ -333,7 +333,7 @@ def test_the_ops_that_differ_most_are_compared(more: int) -> None:
     names = tuple(evolve(each, name=each.name.partition("=")[0]) for each in ops)
     timed = evolve(timed, work=evolve(timed.work, ops=names))
     ran = trace_of(*((f"op{at}", at, 2 + at) for at in range(number)), (f"op{number}", 0, 1))
-    beneath: dict[str, Any] = timeline_data(timed, "p", ran)["beneath"]
+    beneath: dict[str, Any] = timeline_data(timed, ran)["beneath"]
     assert len(beneath["ops"]) == NAMED
     assert len(beneath["told"]) == TOLD
     differences = [1.0 + at for at in range(number)]
@@ -352,5 +352,5 @@ def test_a_step_that_took_as_long_as_forecast() -> None:
     """Nothing is told of it then."""
     timed = forecast_step(step([op("a=1")], []), Machine())
     timed = evolve(timed, work=evolve(timed.work, ops=(evolve(timed.work.ops[0], name="a"),)))
-    beneath = timeline_data(timed, "p", trace_of(("a", 0, 1)))["beneath"]
+    beneath = timeline_data(timed, trace_of(("a", 0, 1)))["beneath"]
     assert (beneath["share"], beneath["told"], beneath["ops"]) == (0.0, [], [])

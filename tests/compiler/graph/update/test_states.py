@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from tests.support import Training, spec_of
 from tfdeploy.runtime.verify.session import Options, Verification
@@ -148,7 +149,7 @@ def test_a_state_that_declares_nothing_is_named(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_verify_agrees(tmp_path: Path) -> None:
     """All modes have the states of their references."""
-    spec = _spec(tmp_path, "[4, 4]")
+    spec = evolve(_spec(tmp_path, "[4, 4]"), path=str(tmp_path / "counted.tfdeploy"))
     verification = Verification(spec, Options(quick=True, synthetic=True))
     outcomes = [*verification.outcomes()]
     assert {each.case.mode for each in outcomes} == {"sync", "async", "local"}

@@ -53,9 +53,9 @@ def test_what_is_not_given_has_a_default() -> None:
     cutout = change("cutout", "image", 3)
     assert (cutout.size, cutout.fill) == ((3, 3), 0)
     assert change("cutout", "image", (2, 3)).size == (2, 3)
-    assert change("random_flip", "image").axes == (2,)
-    assert change("random_flip", "image", "vertical").axes == (1,)
-    assert change("random_flip", "image", "both").axes == (1, 2)
+    assert change("random_flip", "image").draws == (2,)
+    assert change("random_flip", "image", "vertical").draws == (1,)
+    assert change("random_flip", "image", "both").draws == (1, 2)
     assert change("mixup", "image", "label").alpha == 0.2
 
 

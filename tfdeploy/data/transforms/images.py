@@ -272,11 +272,11 @@ class RandomFlip(OneRandomImage):
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.draws = self.axes = DIRECTIONS[self.given["direction"]]
+        self.draws = DIRECTIONS[self.given["direction"]]  # the axes
 
     def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Reverse each axis of half of the images."""
-        for axis in self.axes:
+        for axis in self.draws:
             images = _flipped(images, axis, draws.uniform(axis) < 0.5)  # noqa: PLR2004 half of them
         return images
 

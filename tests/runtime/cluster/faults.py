@@ -19,6 +19,7 @@ from pathlib import Path
 from attrs import define, field
 
 from tests.runtime.tasks import Process, free_ports
+from tfdeploy.runtime.records.store import Store
 
 SPEC = """
 tfdeploy = 1
@@ -173,9 +174,8 @@ class FaultyRun:
         return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
 
     def saved(self) -> int:
-        """Return the step of the newest checkpoint."""
-        found = (self.folder / "run" / "checkpoints").glob("*.index")
-        return max((int(re.findall(r"\d+", path.name)[-1]) for path in found), default=0)
+        """Return the step of the newest checkpoint that counts, which it does not as soon as it has files."""
+        return max((each.step for each in Store(self.folder / "run" / "checkpoints").whole()), default=0)
 
     def up(self) -> None:
         """Wait until all processes that were started are there, however long that takes."""

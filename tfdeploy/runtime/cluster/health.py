@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 PUBLISH_EVERY = 2.0
 WINDOW = 10.0  # seconds over which speeds are measured
-IDLE = 0.05
-"""The processor cores below which a process does not compute: threads that wait for the network use a few."""
+IDLE = 0.1
+"""The processor cores below which a process does not compute.
+
+One that waits uses 0.02 to look whether it may go on, and two or three times as much on a busy machine.
+"""
 
 _TRAFFIC = struct.Struct("=QQ")
 _AT = 120  # where tcp_info of Linux has the bytes that were acknowledged, and those that were received

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import Factory, field, frozen
 
 from compiler.mapping.records import Recomputed
+from compiler.model.graph import ModelGraph
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
 from compiler.topology import Device, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.shown import Shown
-
-if TYPE_CHECKING:
-    from compiler.model.graph import ModelGraph
 
 
 @frozen

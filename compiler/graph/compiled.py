@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import field, frozen
@@ -14,12 +14,10 @@ from compiler.graph.gradients.weighting import LossSum
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
+from compiler.graph.workers.exchange import WorkerExchange
 from compiler.plan import Plan
 from compiler.step.step import Step
 from dsl.diagnostics import Diagnostic
-
-if TYPE_CHECKING:
-    from compiler.graph.workers.exchange import WorkerExchange
 
 
 @frozen

@@ -9,16 +9,13 @@ updates beside their variables.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from compiler.plan import Tower, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.topology import Device, Topology
 from dsl import ir
-
-if TYPE_CHECKING:
-    from compiler.plan import Tower, VariablePlacement
 
 
 @frozen

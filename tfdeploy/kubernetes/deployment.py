@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from compiler.compatibility import replication_of
 from compiler.figures import gathered
+from compiler.kinds.kind_map import AnyMap
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
-
-if TYPE_CHECKING:
-    from compiler.kinds.kind_map import AnyMap
 
 Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import variant_of
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.feeding import InputPipe
 from compiler.graph.nodes import import_nodes
 from compiler.graph.session_options import session_config
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.feeding import InputPipe
 
 
 def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
@@ -225,9 +223,6 @@ class _Reader:
 
 # --- batches of made-up examples --------------------------------------------------------------------------
 
-
-if TYPE_CHECKING:
-    from compiler.graph.feeding import InputPipe
 
 EVALUATED = 2
 """The examples in the batch of the evaluation."""

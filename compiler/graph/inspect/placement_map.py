@@ -11,22 +11,20 @@ So the chief, whose turn is the last, takes what all workers have put there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.one_step import StepCopy
 from compiler.mapping.records import MapTime, MapTransfer, PlacementMap
+from compiler.model.graph import InputNode
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import sent_rows
 from compiler.step.read.map import Found, map_step
 from compiler.step.read.memory import StepMemory
 from compiler.step.read.transfers import crossings
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.model.graph import InputNode
 
 
 def map_placement(

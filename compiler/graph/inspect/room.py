@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from compiler.figures import size
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.tower.template import WeightInfo
 from compiler.plan import Plan
 from compiler.step.read.held import held_by_device
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
 
 MOST = 1 << 47
 """The most bytes that a process can address, on any machine that TensorFlow runs on."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, frozen
 
 from compiler.figures import gathered
 from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.stamp.lookups import declares_strings
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
@@ -28,9 +29,6 @@ from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
 from dsl.source import Span
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
 
 MOST_SHOWN = 20
 
@@ -157,10 +155,6 @@ def takes_resources(op_type: str) -> bool:
     if definition is None:
         return False
     return any(each.type == tf.resource.as_datatype_enum for each in definition.input_arg)
-
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
 
 
 def require_own_devices(compiled: CompiledGraph) -> None:

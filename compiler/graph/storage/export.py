@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
 from compiler.figures import distinct
 from compiler.graph.adapters.keras_private import operations_before
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
 from compiler.graph.tower.network.operations import FreeWeight, Operation, PlainExamples, PlainWeight
@@ -22,12 +24,7 @@ from compiler.graph.user_code import plain_message
 from compiler.model.graph import LayerNode, ModelGraph
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as errors
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from compiler.graph.compiled import CompiledGraph
-    from dsl.source import Span
+from dsl.source import Span
 
 
 @frozen

@@ -13,25 +13,22 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import keras
 import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import create, give_stand_in
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import evaluated_names, final_weights, keras_model, plain_model, saving
+from compiler.graph.storage.saving import Saving, Slice
 from compiler.graph.storage.weight_files import INSIDE
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.user_code import BESIDE_SPEC
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.storage.saving import Saving, Slice
 
 Run = Callable[[Any], Any]
 """`Session.run` of the session that has the variables."""

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.figures import gathered
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.variables.nodes import CutVariable, variables_of
 from compiler.placement.rules import by_default
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard, blocks
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
 
 MOST_AT_ONCE = 1 << 25
 """The bytes of variables that are written at once, unless a single row is larger."""

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import keras
+import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import file_utils
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.weight_files import (
     Keys,
     Layout,
@@ -49,14 +51,6 @@ from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
 from dsl.errors.wording import first_of
 from dsl.files.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import numpy as np
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.model.graph import LayerNode
 
 
 def starting_weights(

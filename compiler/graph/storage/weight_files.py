@@ -15,22 +15,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import h5py
 import numpy as np
 from attrs import frozen
 
 from compiler.figures import gathered
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
 from dsl.files.regular import open_regular
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from dsl.source import Span
+from dsl.source import Span
 
 INSIDE = "model.weights.h5"
 LAYERS = "layers"

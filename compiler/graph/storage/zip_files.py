@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import zipfile
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO
 
 from dsl.files.regular import open_regular
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGEST_UNASKED = 1 << 26
 """The bytes that a member may always have when it is unpacked, however few are in the file."""

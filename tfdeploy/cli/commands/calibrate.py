@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from compiler.time.profile import Profile
+from dsl import ir
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, emulate_option, force_option, offer, option
 from tfdeploy.progress import busy
-
-if TYPE_CHECKING:
-    from compiler.time.profile import Profile
-    from dsl import ir
-    from tfdeploy.runtime.calibrate.processes import MeasureRequest
+from tfdeploy.runtime.calibrate.processes import MeasureRequest
 
 
 @click.command()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 from attrs import evolve
@@ -12,9 +11,7 @@ from attrs import evolve
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, flag, offer, option
-
-if TYPE_CHECKING:
-    from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Task
 
 
 def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Task | None:

@@ -31,12 +31,15 @@ from contextlib import ExitStack, contextmanager
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.feeding import InputPipe
 from compiler.time.profile import MeasuredMachine, OpCost, Profile
-from compiler.time.work import crossings
+from compiler.time.work import Signature, StepWork, TimedOp, crossings
+from dsl import ir
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import large_of, link_measured
 from tfdeploy.runtime.calibrate.processes import MeasureRequest, Wait, reached
@@ -56,12 +59,6 @@ from tfdeploy.runtime.calibrate.rounds import (
 )
 from tfdeploy.runtime.plans import graph_of, plan_of
 from tfdeploy.runtime.stop import alongside
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.feeding import InputPipe
-    from compiler.time.work import Signature, StepWork, TimedOp
-    from dsl import ir
 
 Times = Mapping[str, tuple[float, float]]
 """The seconds and the number of kernels of ops by name."""

@@ -14,12 +14,10 @@ import ipaddress
 import os
 import socket
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any
 
 LIBRARY = "libtensorflow"
 

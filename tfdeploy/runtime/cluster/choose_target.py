@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.verify_placement import homes_of_variables
 from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import for_worker
-from compiler.plan import WorkerPlan
+from compiler.plan import Plan, WorkerPlan
+from compiler.topology import Host
+from dsl import ir
+from tfdeploy.data import Stream
 from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, SelfMeasurement, publishing
 from tfdeploy.runtime.cluster.identity import CLIENT_HEALTH, write_text
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.roster import Crew
-from tfdeploy.runtime.cluster.server import keep_buffers, loopback_server, serve_task
+from tfdeploy.runtime.cluster.server import Server, keep_buffers, loopback_server, serve_task
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_steps import loop_of
-from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.plans import folder_of
-from tfdeploy.runtime.stop import in_background
+from tfdeploy.runtime.membership.addresses import Membership, Task
+from tfdeploy.runtime.plans import RunOptions, folder_of
+from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.stop import StopSignals, in_background
 from tfdeploy.runtime.watchdog import HealthMonitor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Plan
-    from compiler.topology import Host
-    from dsl import ir
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.server import Server
-    from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.plans import RunOptions
-    from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.stop import StopSignals
-
-    Opening = Callable[[CompiledGraph], AbstractContextManager[SessionTarget]]
-
+Opening = Callable[[CompiledGraph], AbstractContextManager[SessionTarget]]
 
 PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the process
 

@@ -14,17 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 
 from dsl.files.typed_json import Count, JsonRecord
 from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.stop import alongside
-
-if TYPE_CHECKING:
-    from tfdeploy.runtime.watchdog import Activity
-
+from tfdeploy.runtime.watchdog import Activity
 
 PUBLISH_EVERY = 2.0
 WINDOW = 10.0  # seconds over which speeds are measured

@@ -16,20 +16,16 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
 from dsl.files.typed_json import Count, JsonRecord
 from dsl.ir.place import split_address
 from tfdeploy.runtime.membership.addresses import Membership, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tfdeploy.runtime.membership.secret import Secret
-
+from tfdeploy.runtime.membership.secret import Secret
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and no settings
 FRAME_HEADER = 9

@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from compiler.compatibility import changing_job
-from dsl.diagnostics import RunError, SpecError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
+from dsl.source import Span
 from tfdeploy.runtime.cluster.health import Health
 from tfdeploy.runtime.cluster.identity import (
     CLIENT_HEALTH,
@@ -39,15 +40,6 @@ from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.stop import alongside, cleanup
 from tfdeploy.runtime.watchdog import HealthMonitor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from dsl.source import Span
-
 
 PATIENCE = 2.0
 TO_ANSWER = 3.0

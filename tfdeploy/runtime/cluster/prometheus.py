@@ -5,28 +5,22 @@ The format is written here, because it is a line for each number, and no package
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import TYPE_CHECKING
 
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from dsl.files.regular import system_reason
 from dsl.ir.place import metrics_address
+from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import CLIENT, TaskStatus, cluster_status, lags
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dsl import ir
-    from tfdeploy.runtime.cluster.health import SelfMeasurement
-    from tfdeploy.runtime.membership.addresses import Membership
-
+from tfdeploy.runtime.membership.addresses import Membership
 
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 TO_ANSWER = 10.0  # seconds that a reader may take

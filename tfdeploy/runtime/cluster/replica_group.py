@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,14 +23,9 @@ from compiler.graph.variables.nodes import variables_of
 from compiler.graph.workers.meeting import FINISHED, OPEN, Meeting, MeetingState
 from compiler.plan import WorkerPlan
 from compiler.step.sums.between import SCOPE as MAIL
-from tfdeploy.runtime.cluster.roster import Changed
+from tfdeploy.runtime.cluster.roster import Changed, Crew
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, SHORTEST, WorkerGroup
 from tfdeploy.runtime.stop import alongside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tfdeploy.runtime.cluster.roster import Crew
 
 LONG = 0.5
 """The seconds of a step after which it is looked after."""

@@ -10,37 +10,32 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
 from compiler.compatibility import changing_job
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.tower.traces import Traces
 from compiler.graph.workers.meeting import OPEN
+from compiler.plan import Plan
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from dsl.errors.wording import joined
 from dsl.files.typed_json import Count, JsonRecord
+from tfdeploy.data import Stream
 from tfdeploy.runtime.cluster.identity import probe, read_text, write_text
-from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Membership, Task
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of
 from tfdeploy.runtime.session.data import attach_part
-from tfdeploy.runtime.show.reporting import duration
+from tfdeploy.runtime.show.reporting import Reporter, duration
 from tfdeploy.runtime.stop import alongside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Plan
-    from dsl import ir
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.show.reporting import Reporter
 
 WORD = "tfdeploy/word"
 """The name of the text at the server of a worker."""

@@ -9,11 +9,12 @@ import os
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from compiler.process import task_threads
 from dsl import ir
-from dsl.diagnostics import RunError, SpecError
+from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, listening_at
@@ -24,12 +25,6 @@ from tfdeploy.runtime.membership.membership import require_server
 from tfdeploy.runtime.membership.ranks import rank_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dsl.diagnostics import Diagnostic
-
 
 PATIENCE = 2.0
 

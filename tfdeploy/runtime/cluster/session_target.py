@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.session_options import session_config
 from compiler.plan import WorkerPlan
+from tfdeploy.data import Stream
 from tfdeploy.runtime.cluster.identity import shut_down
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
-from tfdeploy.runtime.cluster.roster import Changed
+from tfdeploy.runtime.cluster.roster import Changed, Crew
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
-from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Membership, Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
-from tfdeploy.runtime.stop import in_background
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.stop import StopSignals, in_background
 from tfdeploy.runtime.watchdog import OTHERS, HealthMonitor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from compiler.graph.compiled import CompiledGraph
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.roster import Crew
-    from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.session.engine import Engine
-    from tfdeploy.runtime.stop import StopSignals
 
 LEAVE_TAKING = 10.0  # seconds that workers have to notice the end of training
 PATIENCE = 2.0  # seconds for shutting down a server

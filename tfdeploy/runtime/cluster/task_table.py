@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group
 from rich.live import Live
@@ -12,14 +12,9 @@ from rich.text import Text
 
 from compiler.figures import size
 from dsl.diagnostics import SpecError
-from tfdeploy.runtime.cluster.monitor import lags
+from tfdeploy.runtime.cluster.monitor import TaskStatus, lags
 from tfdeploy.runtime.show.console import console
 from tfdeploy.runtime.show.reporting import number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tfdeploy.runtime.cluster.monitor import TaskStatus
 
 AGAIN = 2.0
 HEADS = ("step", "lag", "examples/s", "memory", "in/s", "out/s", "cores")

@@ -8,27 +8,20 @@ generation and the end of training at once, whichever tasks are missing.
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
-from compiler.graph.workers.exchange import REPORTED
-from tfdeploy.runtime.stop import alongside
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    from compiler.graph.workers.exchange import WorkerExchange
-    from compiler.plan import Worker
-    from tfdeploy.runtime.session.engine import Engine
-    from tfdeploy.runtime.stop import StopSignals
-
+from compiler.graph.workers.exchange import REPORTED, WorkerExchange
+from compiler.plan import Worker
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.stop import StopSignals, alongside
 
 WAKE_EVERY = 0.1
 """The seconds after which a worker looks around, if no other has woken it."""

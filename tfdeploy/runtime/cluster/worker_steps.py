@@ -8,38 +8,30 @@ continues to read its data from there.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, evolve, field
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.saving import add_saving
-from compiler.graph.workers.coordination import FINISHED
+from compiler.graph.workers.coordination import FINISHED, State
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
-from compiler.graph.workers.meeting import MEETING, TAKING
+from compiler.graph.workers.meeting import MEETING, TAKING, MeetingState
+from tfdeploy.data import Stream
 from tfdeploy.runtime.cluster.replica_group import LEAVING, LOOK_EVERY, ReplicaGroup
-from tfdeploy.runtime.cluster.roster import SAY_AFTER, Changed, order
+from tfdeploy.runtime.cluster.roster import SAY_AFTER, Changed, Crew, Roster, order
+from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
 from tfdeploy.runtime.session.steps import StepResult, Steps, SyncSteps
-from tfdeploy.runtime.show.reporting import duration
+from tfdeploy.runtime.show.reporting import Reporter, duration
+from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.watchdog import Activity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.workers.coordination import State
-    from compiler.graph.workers.meeting import MeetingState
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.roster import Crew, Roster
-    from tfdeploy.runtime.cluster.session_target import SessionTarget
-    from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.stop import StopSignals
-
 
 LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
 UPDATES_OF_PATIENCE = 20

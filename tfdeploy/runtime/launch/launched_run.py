@@ -6,22 +6,24 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from attrs import evolve, frozen
 
 import grammar
 from compiler.compatibility import replication_of
+from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.files.typed_json import parse_record
 from dsl.formats.cells import without_color
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
-from tfdeploy.runtime.membership.addresses import Task, tasks_of
+from tfdeploy.runtime.membership.addresses import Membership, Task, tasks_of
 from tfdeploy.runtime.membership.membership import (
     find_membership,
     is_server,
@@ -31,19 +33,12 @@ from tfdeploy.runtime.membership.membership import (
     require_trainer,
     with_run_secret,
 )
-from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
+from tfdeploy.runtime.plans import RunOptions, folder_of, plan_of, require_trainable
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import writing
 from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, temporary_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dsl import ir
-    from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.plans import RunOptions
 
 FAULT = 2
 

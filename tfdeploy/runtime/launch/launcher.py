@@ -12,12 +12,15 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from attrs import frozen
 
 from compiler.compatibility import changing_job
+from dsl import ir
+from dsl.diagnostics import Diagnostic
 from dsl.errors import cluster as errors
 from dsl.errors.wording import counted
 from tfdeploy.runtime.launch import task_processes
@@ -35,12 +38,6 @@ from tfdeploy.runtime.membership.membership import (
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, path_of, secret_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 QUICK = 20.0  # seconds; a task that ends sooner has ended early
 MOST_EARLY = 5  # a task that ends early this many times in a row is not started again

@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from attrs import evolve, frozen
 
 from compiler.compatibility import changing_job
+from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, JsonRecord, read_record
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dsl import ir
 
 POLL, PATIENCE = 0.1, 10.0
 

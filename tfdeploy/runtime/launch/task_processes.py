@@ -8,15 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, Literal
 
 from attrs import define, field
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Task
 
 SCRIPT = Path(__file__).with_name("child.py")
 READ = 0.05

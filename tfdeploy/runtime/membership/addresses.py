@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import cluster as errors
 from dsl.errors.wording import MOST_LISTED, counted, listed
 from dsl.files.typed_json import BadRecord, Digits, parse_record
 from dsl.ir.place import PARAMETER_SERVER, split_address
 from tfdeploy.runtime.membership.secret import Secret
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-
 
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
 

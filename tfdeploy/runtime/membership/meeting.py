@@ -15,17 +15,18 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 from secrets import token_hex
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from attrs import evolve, frozen
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import cluster as errors
 from dsl.files.atomic import replace_file
 from dsl.files.regular import system_reason
@@ -33,13 +34,7 @@ from dsl.files.typed_json import BadRecord, parse_record, to_json
 from dsl.formats.cells import visible
 from dsl.ir.place import split_address
 from tfdeploy.runtime.membership.addresses import Cluster, Task, tasks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.membership.secret import Secret
+from tfdeploy.runtime.membership.secret import Secret
 
 POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
 GONE_AFTER = 30.0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from compiler.compatibility import changing_job, replication_of
+from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, split_address
@@ -24,19 +25,12 @@ from tfdeploy.runtime.membership.addresses import (
     read_tf_config,
     tasks_of,
 )
-from tfdeploy.runtime.membership.meeting import Address, Folder, cluster_of, meet
+from tfdeploy.runtime.membership.meeting import Address, Folder, Meeting, cluster_of, meet
 from tfdeploy.runtime.membership.ranks import Rank, rank_of
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import secret_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import with_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dsl import ir
-    from tfdeploy.runtime.membership.meeting import Meeting
-
 
 LAUNCHER = "TFDEPLOY_LAUNCHER"
 """The environment variable with the number of the launcher's process."""

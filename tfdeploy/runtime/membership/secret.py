@@ -14,10 +14,10 @@ import hmac
 import os
 import secrets
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
@@ -26,9 +26,6 @@ from dsl.errors import cluster as errors
 from dsl.files.atomic import create_private_file
 from dsl.files.regular import system_reason
 from tfdeploy.runtime.stop import temporary_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 VARIABLE = "TFDEPLOY_SECRET_FILE"
 BYTES = 32

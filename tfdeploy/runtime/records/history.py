@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from attrs import field, frozen
 
@@ -17,11 +17,7 @@ from dsl.files.regular import read_regular
 from dsl.files.typed_json import DIGITS, OPTIONAL, Count, JsonRecord, Measured
 from dsl.ir import SplitName
 from tfdeploy.runtime.records.files import write_atomically, writing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tfdeploy.runtime.records.lock import DirectoryGuard
+from tfdeploy.runtime.records.lock import DirectoryGuard
 
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 

@@ -10,17 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from compiler.graph.session_options import helper_config
+from compiler.graph.storage.saving import Saving
 from tfdeploy.data import small_graphs
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from compiler.graph.storage.saving import Saving
 
 Run = Callable[..., Any]
 """`Session.run` of the session that has the variables."""

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.loss_scale import NAME as LOSS_SCALE
 from compiler.graph.variables.variables import checkpoint_copy
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
 from dsl.files.atomic import sync
+from tfdeploy.runtime.records.lock import DirectoryGuard
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.checkpoint_files import readable
-from tfdeploy.runtime.session.engine import AVERAGE
+from tfdeploy.runtime.session.engine import AVERAGE, Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.lock import DirectoryGuard
-    from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"
 _COPY = re.compile(checkpoint_copy("(?P<whole>.+)", "(?P<clone>[0-9]+)"))

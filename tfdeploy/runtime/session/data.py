@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.plan import WorkerPlan
+from compiler.graph.compiled import CompiledGraph
+from compiler.model.graph import InputNode
+from compiler.plan import Plan, WorkerPlan
 from compiler.towers import each_clone_reads, names_of_shares
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.cluster import in_process_source_on_remote_worker
 from tfdeploy.data import Field, Stream, StreamOptions, open_split
+from tfdeploy.runtime.membership.addresses import Membership
 from tfdeploy.runtime.plans import folder_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.model.graph import InputNode
-    from compiler.plan import Plan
-    from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.engine import Engine
 
 
 def splits_of(spec: ir.Spec) -> dict[ir.SplitName, ir.Split]:

@@ -7,30 +7,25 @@ put each op, which the placement map then shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import fed_callable, is_op_determinism_enabled
+from compiler.graph.compiled import CompiledGraph, TrainLoop
+from compiler.graph.feeding import InputPipe
 from compiler.graph.inspect.one_step import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.variables.nodes import assign
+from tfdeploy.data import Stream
 from tfdeploy.runtime.session.checkpoint_files import ServerFiles
 from tfdeploy.runtime.watchdog import Activity, HealthMonitor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from compiler.graph.compiled import CompiledGraph, TrainLoop
-    from compiler.graph.feeding import InputPipe
-    from tfdeploy.data import Stream
-
 
 PATIENCE = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint

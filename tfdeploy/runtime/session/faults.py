@@ -9,31 +9,25 @@ one.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.feeding import InputPipe
 from compiler.graph.scores import SCOPE as EVALUATION
-from dsl.diagnostics import Label, RunError
+from dsl.diagnostics import Diagnostic, Label, RunError
 from dsl.errors import running as errors
 from dsl.errors.data import out_of_range
 from dsl.files.regular import system_reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.feeding import InputPipe
-    from dsl.diagnostics import Diagnostic
-    from dsl.source import Span
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.session.engine import Engine
-
+from dsl.source import Span
+from tfdeploy.data import Stream
+from tfdeploy.runtime.session.engine import Engine
 
 FULL = ("no space left", "quota exceeded", "file too large")
 

@@ -8,29 +8,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from attrs import evolve, frozen
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
 from dsl.files.typed_json import BadRecord, Count, JsonRecord, read_record
 from dsl.schema.functions import TRACKERS
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.found import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.history import HistoryRecord
-    from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.records.history import HistoryRecord
+from tfdeploy.runtime.show.reporting import Reporter
 
 
 @frozen

@@ -11,37 +11,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.compiled import MetricTensors
 from compiler.graph.session_options import batches_at_once
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, read_record, to_json
 from dsl.ir import SPLITS, SplitName
+from tfdeploy.data import Stream
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.history import History, HistoryRecord
-from tfdeploy.runtime.records.result import LOSS, Best, Goal, Scores
-from tfdeploy.runtime.session.engine import named
+from tfdeploy.runtime.records.result import LOSS, Best, Clock, Goal, Scores
+from tfdeploy.runtime.session.engine import Engine, named
 from tfdeploy.runtime.session.faults import located_examples
-from tfdeploy.runtime.stop import in_background
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from compiler.graph.compiled import MetricTensors
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.records.result import Clock
-    from tfdeploy.runtime.session.engine import Engine
-    from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.runtime.train.events import Events
+from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.stop import StopSignals, in_background
+from tfdeploy.runtime.train.events import Events
 
 
 @define

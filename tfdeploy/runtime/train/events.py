@@ -10,32 +10,25 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.figures import size
 from compiler.graph.adapters.tensorflow_private import Timeline
+from compiler.mapping.records import PlacementMap
 from compiler.report.terminal import device_table, headline
 from compiler.report.view import View
 from compiler.step.read.held import held_by_device
 from dsl.formats.cells import printable
 from tfdeploy.runtime.records.files import write_atomically, writing
-from tfdeploy.runtime.records.lock import new_events_name
-from tfdeploy.runtime.session.engine import peak_of_tensors
+from tfdeploy.runtime.records.history import HistoryRecord
+from tfdeploy.runtime.records.lock import DirectoryGuard, new_events_name
+from tfdeploy.runtime.session.engine import Engine, peak_of_tensors
 from tfdeploy.runtime.session.faults import refused
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from compiler.mapping.records import PlacementMap
-    from tfdeploy.runtime.records.history import HistoryRecord
-    from tfdeploy.runtime.records.lock import DirectoryGuard
-    from tfdeploy.runtime.session.engine import Engine
-
 
 v1 = tf.compat.v1
 TEXT_WIDTH = 120

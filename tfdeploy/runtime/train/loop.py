@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field
 
+from compiler.plan import Plan
+from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
-from tfdeploy.runtime.cluster.worker_group import UpdateReports
+from tfdeploy.data import Stream
+from tfdeploy.runtime.cluster.worker_group import UpdateReports, WorkerGroup
 from tfdeploy.runtime.cluster.worker_steps import chief_steps
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
+from tfdeploy.runtime.session.checkpoints import Checkpoints
+from tfdeploy.runtime.session.engine import Engine, StepReport
 from tfdeploy.runtime.session.faults import located, located_examples
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
-from tfdeploy.runtime.train.evaluation import Evaluations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from compiler.plan import Plan
-    from dsl import ir
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.worker_group import WorkerGroup
-    from tfdeploy.runtime.session.checkpoints import Checkpoints
-    from tfdeploy.runtime.session.engine import Engine, StepReport
-    from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.runtime.train.evaluation import BestTracker
-    from tfdeploy.runtime.train.events import Events, Profile
-
+from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.stop import StopSignals
+from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
+from tfdeploy.runtime.train.events import Events, Profile
 
 SHORTEST_PAUSE = 5.0
 SHARE = 0.02

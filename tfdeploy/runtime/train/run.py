@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.compatibility import changing_job
 from compiler.conditions import forecast_if_needed, require_expectations, time_if_needed, warnings_of
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.keras_file import require_savable, write_keras_file
-from compiler.graph.storage.saving import add_saving
+from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.storage.starting import starting_weights
-from compiler.plan import WorkerPlan
+from compiler.mapping.records import MapTime, PlacementMap
+from compiler.plan import Plan, WorkerPlan
 from compiler.process import memory_limit
+from compiler.step.read.memory import StepMemory
+from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
+from tfdeploy.data import Stream
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import crew_for, target_for
 from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
-from tfdeploy.runtime.cluster.roster import Changed, Replaced
+from tfdeploy.runtime.cluster.roster import Changed, Crew, Replaced
+from tfdeploy.runtime.cluster.session_target import SessionTarget
+from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, loop_of
-from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.plans import Resume, RunOptions, folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import replacing, write_atomically
@@ -51,32 +59,13 @@ from tfdeploy.runtime.session.data import (
 )
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
-from tfdeploy.runtime.show.reporting import StepRange, duration, number
-from tfdeploy.runtime.stop import cleanup
+from tfdeploy.runtime.show.reporting import Reporter, StepRange, duration, number
+from tfdeploy.runtime.stop import StopSignals, cleanup
 from tfdeploy.runtime.track.tracking import require_tracker, tracking
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
 from tfdeploy.runtime.train.events import Events, Profile
 from tfdeploy.runtime.train.loop import Trainer, left_out, total_steps
 from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.storage.saving import Saving
-    from compiler.mapping.records import MapTime, PlacementMap
-    from compiler.plan import Plan
-    from compiler.step.read.memory import StepMemory
-    from dsl import ir
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.roster import Crew
-    from tfdeploy.runtime.cluster.session_target import SessionTarget
-    from tfdeploy.runtime.cluster.worker_group import WorkerGroup
-    from tfdeploy.runtime.plans import Resume, RunOptions
-    from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.stop import StopSignals
-
 
 UNWRITABLE = "TFD733"
 START, GO_ON = "to start training", "to go on from the last checkpoint"  # what tasks are waited for

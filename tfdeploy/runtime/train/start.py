@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tfdeploy.runtime.plans import require_trainable
+from dsl import ir
+from tfdeploy.runtime.plans import RunOptions, require_trainable
+from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from tfdeploy.runtime.plans import RunOptions
-    from tfdeploy.runtime.records.result import Result
 
 
 def run(spec: ir.Spec, options: RunOptions) -> Result:

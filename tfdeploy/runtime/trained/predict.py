@@ -8,37 +8,32 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import chain, permutations
 from math import prod
 from operator import mod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 from zipfile import ZipFile
 
 import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.model.graph import InputNode
 from compiler.report import GENERATOR
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors.layers import outputs_alike
+from dsl.source import Span
+from tfdeploy.data import Stream
 from tfdeploy.data.arguments import bind
 from tfdeploy.runtime.records.files import is_own_predictions, replacing, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import completed, located_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from compiler.model.graph import InputNode
-    from dsl.diagnostics import Diagnostic
-    from dsl.source import Span
-    from tfdeploy.data import Stream
-    from tfdeploy.runtime.trained.trained import TrainedModel
-
+from tfdeploy.runtime.trained.trained import TrainedModel
 
 OMITTED = frozenset({"bucket", "shuffle", "take", "skip", "cache", "mixup"})
 """Transforms that choose, order or mix examples. They are left out: each gets its prediction, in order."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.saving import add_saving
+from compiler.mapping.records import PlacementMap
 from compiler.process import memory_limit
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
 from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.adapted import adapted
@@ -36,14 +39,6 @@ from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located_examples, reason_of
 from tfdeploy.runtime.train.evaluation import doubt, evaluate, read_best
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Self
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.mapping.records import PlacementMap
-    from dsl.diagnostics import Diagnostic
 
 
 @frozen

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.workers.power_sgd import NAME, first_columns, is_worth_it, rank_of
 from compiler.step.sums.compress import CASTS
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
 from tfdeploy.runtime.verify.trial import Arrays, FedGraph, Trial, TrialSetup, make_trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from compiler.graph.compiled import CompiledGraph
 
 PLAIN = ir.Call("add_n")
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.session_options import helper_config
+from compiler.model.graph import InputNode, ModelGraph
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.schema.signatures import takes_class_numbers, takes_one_hot
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from compiler.model.graph import InputNode, ModelGraph
-
 
 LONGEST = 16
 """The largest size of made-up examples along an axis without a fixed size."""

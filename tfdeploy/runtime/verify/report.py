@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from compiler.figures import plural
 from dsl.files import typed_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tfdeploy.runtime.verify.session import Outcome, Verification
+from tfdeploy.runtime.verify.session import Outcome, Verification
 
 FORMAT_VERSION = "1.0"
 MOST_SHOWN = 20  # combinations beyond the tolerance that are listed one by one

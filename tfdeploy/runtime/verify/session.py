@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from attrs import define, evolve, field, frozen
 
 from compiler.compatibility import JOINING, MODES
+from compiler.graph.compiled import CompiledGraph, TrainLoop
+from compiler.graph.tower.template import WeightInfo
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
+from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
 from dsl.schema.functions import function_names
@@ -48,13 +52,6 @@ from tfdeploy.runtime.verify.compare import (
 )
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup, launched_servers, make_trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from compiler.graph.compiled import CompiledGraph, TrainLoop
-    from compiler.graph.tower.template import WeightInfo
-    from dsl import ir
 
 ROUNDING = {
     "float32": 2.0**-23,

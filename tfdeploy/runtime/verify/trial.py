@@ -6,12 +6,12 @@ Variables and inputs of its graph are given their values from outside.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -19,37 +19,30 @@ from attrs import define, evolve, field, frozen
 
 from compiler.compatibility import keeps_all, replication_of
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.feeding import InputPipe
 from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.graph.variables.nodes import assign, read_saved
+from compiler.graph.workers.exchange import WorkerExchange
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.process import memory_limit
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.launch.launched_run import copied_spec
-from tfdeploy.runtime.launch.launcher import Launcher
-from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.launch.launcher import Launcher, Stream
+from tfdeploy.runtime.membership.addresses import Cluster, Task
 from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.session.engine import close_session
 from tfdeploy.runtime.session.faults import located, reason_of
 from tfdeploy.runtime.verify.examples import without_randomness
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.feeding import InputPipe
-    from compiler.graph.workers.exchange import WorkerExchange
-    from dsl import ir
-    from tfdeploy.runtime.launch.launcher import Stream
-    from tfdeploy.runtime.membership.addresses import Cluster
-
 
 Arrays = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What placements come to, found out only as far as a comparison needs it."""
+"""What placements come to, and which of some is best."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cached_property
 from graphlib import TopologicalSorter
-from math import inf
 
 from attrs import define, field, frozen
 
@@ -14,12 +13,8 @@ from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapVariable
 from compiler.report.devices import pools
 from compiler.time.costs import Costs
-from compiler.time.forecast import StepForecast, forecast_of, seconds_of
-from compiler.time.simulation.prepared import PreparedStep, prepare
-from compiler.time.simulation.simulate import simulate_until
-from compiler.time.simulation.simulated import Simulated
+from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.work import StepWork
-from compiler.topology import Device
 
 WORTH = 0.999
 """A placement is better if it comes to less than this part of the other one."""
@@ -38,8 +33,6 @@ class Outcome:
     work: StepWork | None = field(repr=False)
     costs: Costs | None = field(repr=False)
     make_map: Callable[[], AnyMap] = field(repr=False)
-    _simulated: Simulated | None = field(default=None, repr=False)
-    _beyond: float = -inf  # the step is known to take longer than this
 
     @cached_property
     def placement(self) -> AnyMap:
@@ -51,9 +44,7 @@ class Outcome:
         """The forecast of a step, or None if there is none."""
         if self.work is None or self.costs is None:
             return None
-        self._seconds(inf)
-        assert self._simulated is not None
-        return forecast_of(self.work, self.costs, self._simulated)
+        return forecast_step(self.work, self.costs)
 
     @cached_property
     def figures(self) -> Figures:
@@ -65,44 +56,22 @@ class Outcome:
         """The bytes by which devices are too small, all together."""
         return self._of_map.missing
 
-    @cached_property
-    def least(self) -> float:
-        """A time that the step is not below, in seconds; 0 if none is known."""
-        timed = self.work is not None and self.costs is not None and not self.work.loops
-        return least_time(self._prepared) if timed else 0.0
-
-    def value(self, goal: Goal, limit: float = inf) -> float:
-        """Return the figure that a goal is about, or infinity if it is certain that it is above a limit.
+    def value(self, goal: Goal) -> float:
+        """Return the figure that a goal is about.
 
         Raises:
             NoForecastError: The goal is the time of a step, of which there is no forecast.
         """
-        return self._seconds(limit) if goal is Goal.STEP_TIME else self._of_map.value(goal)
+        if goal is not Goal.STEP_TIME:
+            return self._of_map.value(goal)
+        if self.time is None:
+            raise NoForecastError
+        return self.time.seconds
 
     @cached_property
     def _of_map(self) -> Figures:
         """The figures without those of time."""
         return Figures.of(self.placement, None)
-
-    @cached_property
-    def _prepared(self) -> PreparedStep:
-        """The step with its costs; without them, asking for it raises NoForecastError."""
-        if self.work is None or self.costs is None:
-            raise NoForecastError
-        return prepare(self.work, self.costs)
-
-    def _seconds(self, limit: float) -> float:
-        step = self._prepared
-        if self._simulated is None:
-            if self._beyond >= limit or self.least > limit:
-                return inf
-            loops = bool(step.work.loops)  # the time of an update is not that of the whole simulation
-            around = 0.0 if loops else step.costs.step_start
-            self._simulated = simulate_until(step, inf if loops else limit - around)
-            if self._simulated is None:
-                self._beyond = limit
-                return inf
-        return seconds_of(step.work, step.costs, self._simulated)
 
 
 def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: bool = True) -> Outcome:
@@ -110,9 +79,6 @@ def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: b
 
     It lacks the least memory, and comes to the least of those that lack as much. Differences of less than a
     thousandth do not count: the one that is known stays, or the first of the others is taken.
-
-    The placements whose steps may be shortest are simulated first, and the simulations of others end as soon
-    as it is certain that they are worse.
 
     Args:
         known: The best placement so far.
@@ -127,16 +93,11 @@ def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: b
     if limited:
         fewest = min(each.missing for each in every)
         every = [each for each in every if each.missing == fewest]
-    by_time = goal is Goal.STEP_TIME
-    values: dict[int, float] = {}
-    lowest = inf
-    for at in sorted(range(len(every)), key=lambda at: (every[at] is not known, by_time and every[at].least)):
-        values[at] = every[at].value(goal, lowest / WORTH)
-        lowest = min(lowest, values[at])
-    return next(each for at, each in enumerate(every) if not lowest < WORTH * values[at])
+    lowest = min(each.value(goal) for each in every)
+    return next(each for each in every if not lowest < WORTH * each.value(goal))
 
 
-# --- what a placement comes to, and which of two is better ------------------------------------------------
+# --- the figures of a placement ---------------------------------------------------------------------------
 
 
 class NoForecastError(Exception):
@@ -258,27 +219,6 @@ def _numbers(work: StepWork, loops: Sequence[int]) -> list[int]:
     for at, clones in least.items():
         found[at] = work.ops[at].times * clones
     return found
-
-
-def least_time(step: PreparedStep) -> float:
-    """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link."""
-    work, cores = step.work, step.costs.cores
-    streams = dict.fromkeys(step.devices, 0.0)
-    threads = 0.0
-    for cost, number, on_gpu in zip(step.op_costs, step.devices, step.on_gpu, strict=True):
-        threads += cost.start
-        if on_gpu:
-            streams[number] += cost.alone
-        else:
-            threads += min(cost.alone, cost.wide * cores)
-    links: dict[tuple[Device, Device], float] = {}
-    for send in step.sends:
-        if send.targets:
-            pair = (send.source, send.target)
-            links[pair] = links.get(pair, 0.0) + send.seconds
-            threads += 2 * step.costs.op_start * send.rounds  # the sending op, and the receiving one
-    machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
-    return max((threads / cores / machines, *streams.values(), *links.values()), default=0.0)
 
 
 def _longest(work: StepWork, seconds: list[float]) -> float:

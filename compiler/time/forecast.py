@@ -95,31 +95,11 @@ def forecast_step(work: StepWork, costs: Costs) -> StepForecast:
         work: The ops of the step; `work.moved` gives the same ops on other devices.
         costs: What they cost on the machines.
     """
-    return forecast_of(work, costs, simulate(work, costs))
-
-
-def seconds_of(work: StepWork, costs: Costs, found: Simulated) -> float:
-    """Return the time of a step, or of one update if clones update by themselves.
-
-    Args:
-        work: The ops of the step.
-        costs: What they cost.
-        found: When they run.
-    """
-    return found.seconds / found.updates + (0.0 if work.loops else costs.step_start)
-
-
-def forecast_of(work: StepWork, costs: Costs, found: Simulated) -> StepForecast:
-    """Return the forecast of a step that was simulated.
-
-    Args:
-        work: The ops of the step.
-        costs: What they cost.
-        found: When they run.
-    """
-    span = found.seconds + (0.0 if work.loops else costs.step_start)
+    found = simulate(work, costs)
+    around = 0.0 if work.loops else costs.step_start
+    span = found.seconds + around
     return StepForecast(
-        seconds=seconds_of(work, costs, found),
+        seconds=found.seconds / found.updates + around,
         estimate=costs.estimate,
         measured=_measured(work, costs),
         source=costs.source,

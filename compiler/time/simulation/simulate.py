@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from functools import partial
-from math import inf
 
 from attrs import define, field
 
 from compiler.figures import gathered
 from compiler.time.costs import Costs
-from compiler.time.simulation.machines import EPSILON, Active, Clock, Machine, Run, Seen, Task, Thread
+from compiler.time.simulation.machines import Active, Clock, Machine, Run, Seen, Task, Thread
 from compiler.time.simulation.others import StandIns, all_abroad, is_sent_by
 from compiler.time.simulation.prepared import PreparedStep, Send, prepare
 from compiler.time.simulation.simulated import Bar, Simulated, rounds_between, within
@@ -42,14 +41,7 @@ BEFORE = 1
 
 def simulate(work: StepWork, costs: Costs) -> Simulated:
     """Return when each op of a step runs on machines with these costs."""
-    found = _Simulation(prepare(work, costs)).run()
-    assert found is not None
-    return found
-
-
-def simulate_until(step: PreparedStep, until: float) -> Simulated | None:
-    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds."""
-    return _Simulation(step).run_until(until)
+    return _Simulation(prepare(work, costs)).run()
 
 
 @define(eq=False)
@@ -62,9 +54,6 @@ class _Simulation:
     bars: list[Bar] = field(factory=list)
     streams: dict[int, tuple[float, int | None]] = field(factory=dict)  # by the number of the GPU
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
-    until: float = inf  # the longest time that is of interest
-    to_come: dict[int, float] = field(factory=dict)  # by GPU: the seconds of its ops that are not begun
-    too_long: bool = False  # whether it has become certain that the step takes longer than that
     ended: bool = False  # whether enough was seen of clones that update by themselves
     _runs: list[Run] = field(factory=list)
     _before: int = 0  # how many rounds are not counted, because others begin only then
@@ -83,18 +72,7 @@ class _Simulation:
 
     # --- rounds -------------------------------------------------------------------------------------------
 
-    def run_until(self, until: float) -> Simulated | None:
-        """Run the step, or return None as soon as it is certain that it takes longer than `until`."""
-        step = self.step
-        self.until = until * (1 + EPSILON)
-        for number, cost, on_gpu in zip(step.devices, step.op_costs, step.on_gpu, strict=True):
-            if on_gpu:
-                self.to_come[number] = self.to_come.get(number, 0.0) + cost.alone
-        found = self.run()
-        return found if found is None or step.work.loops or found.seconds <= until else None
-
-    def run(self) -> Simulated | None:
-        """Run the step, or return None as soon as it is certain that it takes longer than is of interest."""
+    def run(self) -> Simulated:
         loops = self.step.work.loops
         groups = loops or (tuple(range(self._ops)),)
         self._before = BEFORE if loops and self.step.work.alike else 0
@@ -104,26 +82,21 @@ class _Simulation:
             runs[number].seen = Seen(abroad)
         for each in runs:
             self._start(each)
-        if not self._let_things_happen():
-            return None
+        self._let_things_happen()
         if any(each.left for each in runs) and not self.ended:
             raise ValueError("some ops wait for each other in a circle")
         return self._result()
 
-    def _let_things_happen(self) -> bool:
-        """Go from one thing that happens to the next, until none is left; False if that takes too long."""
-        clock, threads = self.clock, self.threads
-        while clock.now <= self.until and not self.too_long:
-            if self.ended:
-                return True
-            if threads.free:
-                threads.let_work()
-            ended = clock.go_on()
+    def _let_things_happen(self) -> None:
+        """Go from one thing that happens to the next, until none is left."""
+        while not self.ended:
+            if self.threads.free:
+                self.threads.let_work()
+            ended = self.clock.go_on()
             if ended is None:
-                return True
+                return
             for each in ended:
                 self._end(each)
-        return False
 
     def _result(self) -> Simulated:
         if not self.step.work.loops:
@@ -253,9 +226,6 @@ class _Simulation:
         after = before if free > self.clock.now and before is not None else done.began_after
         bar = self._note(task, -1, start, end, after)
         self.streams[device] = (end, bar)
-        if self.until < inf:
-            self.to_come[device] -= end - start
-            self.too_long = self.too_long or end + self.to_come[device] > self.until
         self._tell(task, thread, bar)
         if step.sent[op] or step.work.loops:
             self.clock.at(end, partial(self._done_on_gpu, task, bar))

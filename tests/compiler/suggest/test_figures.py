@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.suggest.outcome import Figures, Goal, NoForecastError, bound, held, least_time
+from compiler.suggest.outcome import Figures, Goal, NoForecastError, bound, held
 from compiler.time.forecast import forecast_step
-from compiler.time.simulation.prepared import prepare
 from compiler.topology import Device
-from tests.compiler.time.steps import GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
+from tests.compiler.time.steps import GPU, Machine, op, step
 from tests.placement_maps import make_map
 
 
@@ -102,25 +101,3 @@ def test_an_equal_share_is_for_all_cores_and_gpus() -> None:
     assert least(evolve(tasks, one_process=True), Machine(cores=1)) == pytest.approx(60)
     assert least(step([*ops, op("g=0", GPU)], []), Machine(cores=1)) == pytest.approx(60 / 2)
     assert least(step([op("a=10")], []), Machine(cores=4, widening=0.5)) == pytest.approx(5)
-
-
-def test_a_step_is_not_shorter_than_its_busiest_part() -> None:
-    """A GPU, the threads of a machine, which start ops and send, or a link."""
-    on_gpus = [op("a=10", GPU), op("b=5", GPU), op("c=12", SECOND_GPU)]
-    assert least_time(prepare(step(on_gpus, []), Machine(cores=1, start=1e-3))) == pytest.approx(15e-3)
-    assert least_time(prepare(step(on_gpus, []), Machine(cores=1, start=6e-3))) == pytest.approx(18e-3)
-    many = [op(f"{name}=10") for name in "abcd"]
-    assert least_time(prepare(step(many, []), Machine(cores=2))) == pytest.approx(20e-3)
-    assert least_time(prepare(step(many, []), Machine(cores=2, widening=0.25))) == pytest.approx(10e-3)
-    far = [evolve(each, device=Device("cpu", 0, "worker", at % 2)) for at, each in enumerate(many)]
-    apart = step(far, [], one_process=False)
-    assert least_time(prepare(apart, Machine(cores=2))) == pytest.approx(20e-3)
-    assert least_time(prepare(evolve(apart, one_machine=False), Machine(cores=2))) == pytest.approx(10e-3)
-    sent = step(
-        [op("a=1"), op("b=1"), op("c=1", OTHER_CPU), op("d=1", OTHER_CPU)],
-        [("a", "c"), ("a", "d"), ("b", "d")],
-        {"a": 1000, "b": 500},
-    )
-    assert least_time(prepare(sent, Machine(speed=1e5))) == pytest.approx(15e-3)
-    assert least_time(prepare(sent, Machine(cores=1, op_start=2e-3))) == pytest.approx(4e-3 + 2 * 2 * 2e-3)
-    assert least_time(prepare(step([], []), Machine())) == 0

@@ -78,7 +78,6 @@ class DeviceChange:
     Attributes:
         ref: Its name in specs.
         before: Its figures in the first map, or None if the map lacks it.
-        after: Its figures in the second map, likewise.
     """
 
     ref: str
@@ -88,14 +87,7 @@ class DeviceChange:
 
 @frozen
 class OfLink(Generic[V]):
-    """What differs of a link between two devices.
-
-    Attributes:
-        from_device: The device that sends.
-        to_device: The device that receives.
-        before: What it has in the first map.
-        after: The same for the second map.
-    """
+    """What differs of a link between two devices."""
 
     from_device: str
     to_device: str
@@ -115,8 +107,6 @@ class TimeChange:
     """The forecasts of the time of a step.
 
     Attributes:
-        before: That of the first map.
-        after: That of the second map.
         links: The links that take another time, those with the largest change first.
     """
 
@@ -130,12 +120,6 @@ class Comparison(Shown):
     """All differences between two maps.
 
     Attributes:
-        spec_before: The spec of the first map.
-        spec_after: The spec of the second map.
-        mode_before: The modes of the first map, such as its aggregation.
-        mode_after: The modes of the second map.
-        ops: The ops that differ.
-        variables: The variables and slots that differ.
         devices: The devices with other contents, or of one map only.
         links: The pairs of devices between which a step sends something else.
         time: The times of a step, if both maps have a forecast. They alone make no difference of placements.

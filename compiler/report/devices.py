@@ -73,7 +73,6 @@ class Group:
 
     Attributes:
         label: Their name.
-        devices: The names of the devices.
         figures: Whether the figures are those of each, which are equal, or the sum.
     """
 
@@ -132,9 +131,6 @@ class Totals:
     """The figures of a device, or the sums of several.
 
     Attributes:
-        ops: The number of ops.
-        variables: The bytes of variables.
-        slots: The bytes of slots.
         memory: The forecast of the memory that a step needs, or None if there is none.
         bytes_in: The bytes received in a step.
         in_unknown: The number of received tensors of unknown size.
@@ -239,7 +235,6 @@ class Pool:
     """The memory of a GPU, or of a machine, which all its CPU devices share.
 
     Attributes:
-        devices: The devices.
         needed: The bytes of the forecast.
         limit: The bytes that there are.
     """

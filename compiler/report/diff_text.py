@@ -244,9 +244,7 @@ class Line:
 
     Attributes:
         scope: The name of the scope.
-        ops: The number of ops.
         before: The names of the devices before.
-        after: The names of the devices after.
     """
 
     scope: str
@@ -272,8 +270,6 @@ class Way:
 
     Attributes:
         clone: The number of the clone of the ops, or None for ops of no clone.
-        before: The names of their devices before.
-        after: The names of their devices after.
     """
 
     clone: int | None

@@ -32,7 +32,6 @@ class Node:
 
     Attributes:
         name: Its name in the DOT file.
-        label: What is written in it.
         cluster: The number of its cluster.
     """
 

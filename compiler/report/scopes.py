@@ -29,7 +29,6 @@ class Scope:
     """A scope of the tree.
 
     Attributes:
-        name: Its name.
         path: The names of the scopes around it, and its own.
         counts: The number of its ops, with those of inner scopes, by key. The key is the device asked for, or
             another one with which the tree was built.
@@ -103,7 +102,6 @@ class CountedScopes:
     """A tree of ops, of which those that are alike are counted together, by the sets of their devices.
 
     Attributes:
-        root: The tree.
         depth: The levels of scopes that the ops have.
     """
 
@@ -200,7 +198,6 @@ class Part:
     """A part of a tree.
 
     Attributes:
-        scope: The scope.
         own: Whether the part is only the ops directly in the scope.
         members: The small scopes that share the part, if it is not a whole scope.
     """

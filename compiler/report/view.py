@@ -41,8 +41,6 @@ class View:
         glob: Chooses the ops that are shown, or None for all.
         only_misplaced: Whether only misplaced ops are shown.
         every_clone: Whether equal clones are shown separately.
-        width: The width in characters.
-        color: Whether text is coloured.
     """
 
     depth: int | None = None

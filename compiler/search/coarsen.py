@@ -74,7 +74,6 @@ class _Choice:
     """What the choice of a neighbour depends on.
 
     Attributes:
-        problem: The problem.
         limit: The time on an accelerator that a pair may have.
         nets_of: The nets of each group, without the largest ones if there are too many pairs of groups.
         seconds: The time of each group on an accelerator.

@@ -183,7 +183,6 @@ class _Sums:
     """What prefixes hold, from which the load of the piece between two of them follows.
 
     Attributes:
-        problem: The problem.
         seconds: The time of each prefix on an accelerator.
         host_seconds: The same on the host.
         bytes: The memory of each prefix.

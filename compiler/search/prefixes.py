@@ -268,7 +268,6 @@ class _Graph:
     """What prefixes grow by.
 
     Attributes:
-        size: How many groups there are.
         seconds: The time of each group on an accelerator.
         by_seconds: The groups in the order of their time.
         before: How many groups come right before each group.

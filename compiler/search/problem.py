@@ -278,7 +278,6 @@ class Workload:
     """Operators and the devices that they are to be placed on.
 
     Attributes:
-        operators: The operators.
         accelerators: How many accelerators there are, which are all alike.
         capacity: The memory of each accelerator, in bytes.
         host: Whether operators may be on the host, whose memory has no bound.

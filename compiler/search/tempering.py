@@ -115,7 +115,6 @@ class _Group:
         costs: What they cost.
         others: How many other groups each has, in the shape of `_Replicas.held`.
         loads: Its own load on each device, as a column; includes what makes a device impossible.
-        bytes: Its memory.
     """
 
     nets: Integers
@@ -134,7 +133,6 @@ class _Replicas:
     has is therefore told by flags for all devices, and not by the numbers of its devices.
 
     Attributes:
-        groups: The groups.
         has: For each group, flags: whether it is on a device in a replica.
         held: For each net, how many of its groups are on a device.
         loads: The load of each device, in units of the scale.

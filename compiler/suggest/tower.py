@@ -48,8 +48,6 @@ class Tensor:
     """A tensor that other layers use.
 
     Attributes:
-        name: Its name.
-        bytes: Its size.
         backward: Whether it is a gradient.
         readers: The layers that use it.
     """

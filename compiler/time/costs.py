@@ -134,7 +134,6 @@ class Costs:
     """What a simulation asks about the machines of a step: by a profile, or by the table of hardware.
 
     Attributes:
-        setting: What is known of the devices.
         gpu: The kind of the GPUs, or None if there are none; a profile does not hold their ops.
         cores: The cores of each machine.
         step_start: The seconds of a step outside of its ops.

@@ -125,9 +125,7 @@ class OpTimes(_Compared):
     """An op, forecast and measured.
 
     Attributes:
-        name: Its name in the graph.
         scope: The layer or part of the step that it belongs to.
-        device: Its device.
     """
 
     name: str
@@ -155,7 +153,6 @@ class Beneath:
     """A trace beneath a forecast.
 
     Attributes:
-        steps: The number of steps of the trace.
         ops: The ops of the step, those with the largest difference first.
         unknown: The measured seconds of what the forecast does not have, such as metrics.
     """

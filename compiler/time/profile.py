@@ -193,7 +193,6 @@ class FoundProfile:
 
     Attributes:
         path: The file.
-        profile: The profile.
     """
 
     path: str

@@ -50,7 +50,6 @@ class TimedOp:
     Attributes:
         name: Its name in the graph.
         signature: What its time depends on.
-        device: The device on which it runs.
         flops: Its floating point operations, as `flops` counts them.
         bytes: The bytes that it reads and writes, as far as shapes are known.
         times: How often a step runs it.

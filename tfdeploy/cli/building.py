@@ -45,7 +45,6 @@ class BuiltGraph:
         compiled: Its step, of which no graph has been made.
         memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
             forecast.
-        time: The forecast of the time of a step, if there is one.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -69,7 +68,6 @@ class ShownMap:
 
     Attributes:
         plan: The plan of the spec, or None if the map is from a file.
-        placement: The map.
         compiled: The graph, or None if there was no need to build it.
         time: The forecast of the time of a step, if there is one.
         step: The ops of a step and the tensors between them, if they are asked for and there is no graph.
@@ -104,7 +102,6 @@ class Builder:
     """Builds maps and graphs for a command.
 
     Attributes:
-        common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile for forecasts of time. By default it is the one beside the spec, if
             there is one.

@@ -59,7 +59,6 @@ class Field:
     """A tensor of every example, as a source gives it or as an input of the model wants it.
 
     Attributes:
-        name: The name of the tensor.
         dtype: Its dtype, as TensorFlow writes it.
         shape: Its shape without the batch axis; None for an axis without a fixed size.
         ragged: Whether the sizes of such axes can differ among the examples of a batch.
@@ -177,12 +176,10 @@ class Feature:
     """A tensor that the spec describes.
 
     Attributes:
-        field: The tensor.
         key: Its name in the file.
         encoding: How its numbers are written: `list`, `raw` or `image`.
         resize: How images are brought to the size of the shape.
         classes: The number of classes of whole numbers; None if it is not given.
-        span: The place in the spec.
     """
 
     field: Field

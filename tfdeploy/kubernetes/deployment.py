@@ -43,8 +43,6 @@ class Deployment:
     """A run on Kubernetes. Making one raises a SpecError if a task cannot run there.
 
     Attributes:
-        spec: The spec.
-        image: The container image of the tasks.
         name: The name of the run, from which those of all resources are made.
         runs: The PersistentVolumeClaim for the run directories.
         data: The PersistentVolumeClaim for the data, or None if the data is in the image.

@@ -92,8 +92,6 @@ class Document:
     Attributes:
         uri: The address by which the editor knows it.
         path: Its file, or the name of a text that has none.
-        version: The number of the version.
-        text: The text.
         encoding: The unit of columns in positions.
     """
 

@@ -60,7 +60,6 @@ class Placed:
     """What one rule has placed.
 
     Attributes:
-        variables: How many variables.
         bytes: Their size on each device, by its name in specs.
         ops: How many ops on each device, by its name in specs.
     """

@@ -27,7 +27,6 @@ class Symbol:
 
     Attributes:
         kind: What it is of.
-        name: The name.
         block: Where the block starts in which alone the name is known: its file and offset; else None.
     """
 
@@ -87,9 +86,7 @@ class Place:
     """A place in an open document, and what is known of the spec that has the document.
 
     Attributes:
-        document: The document.
         offset: The place in it, in characters.
-        documents: All open documents.
         trees: The syntax trees of the spec; they may be of an earlier version of the text.
         names: The names in the trees.
     """

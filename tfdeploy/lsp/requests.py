@@ -51,8 +51,6 @@ class Asked:
     """A request about a document, and what is known of the document.
 
     Attributes:
-        server: The server.
-        params: What the editor has sent.
         latest: Whether the last reading will do, even if it was of an earlier text.
     """
 

@@ -126,7 +126,6 @@ class _State:
     Attributes:
         findings: What the last reading gave, or None if there was none.
         spec: The last spec without errors that it was.
-        task: Reads it.
         again: Whether it has changed since the reading that is under way has begun.
     """
 
@@ -155,11 +154,7 @@ class SpecServer(LanguageServer):
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
     def prepare(self) -> Future[None]:
-        """Import the reader in its thread, so that it is there when a document is opened.
-
-        Returns:
-            What is done when the reader is there.
-        """
+        """Import the reader in its thread, so that it is there when a document is opened."""
         if self._preparing is None:
             self._preparing = self._reader.submit(_prepare)
         return self._preparing

@@ -156,7 +156,6 @@ class Slot:
 
     Attributes:
         want: What is wanted.
-        type: The type of a value.
         block: The kind of the block around.
         name: The name before an index, or the attribute or argument whose value is wanted.
         function: The function of the call around, if a new argument may begin here.

@@ -39,7 +39,6 @@ class Fitted:
     Attributes:
         found: What the files hold.
         tensors: What feeds each input.
-        declared: The inputs.
     """
 
     found: Found
@@ -226,13 +225,7 @@ def _flow(source: str, steps: Sequence[str], name: str) -> str:
 
 
 def first_spec(found: Found, name: str, folder: Path) -> str:
-    """Return the text of a spec with a first model of what files hold.
-
-    Args:
-        found: What they hold.
-        name: The name of the model.
-        folder: The folder of the spec.
-    """
+    """Return the text of a spec with a first model of what files hold."""
     label = found.tensors.get(found.label or "")
     features = _gathered(found)
     head = _Head.of(label)

@@ -33,7 +33,6 @@ class Tensor:
     """A tensor that a source can give.
 
     Attributes:
-        name: Its name in a spec.
         dtype: The type of its elements; of a column whose cells are numbers, the smallest that holds them.
         shape: The shape of an example.
         given: What the source is given for it: columns, the name of an array, or a feature.
@@ -86,11 +85,9 @@ class Found:
     """What a file or folder holds.
 
     Attributes:
-        path: The file or folder.
         source: The source that reads it.
         args: What the source is given beside the path.
         kwargs: The same by name.
-        tensors: The tensors by name.
         count: How many examples there are, as far as they were counted.
         label: The name of the tensor that is taken for the label; None if none is.
         why: Why it is.

@@ -70,11 +70,9 @@ class Body:
     """The model, or a `layer` block.
 
     Attributes:
-        name: Its name.
         inputs: The values that are its inputs, with their names.
         nodes: The nodes, each after those that make its inputs.
         outputs: The values that it gives.
-        parameters: The names of its parameters.
         shared: The layers that are used several times, by their names.
     """
 

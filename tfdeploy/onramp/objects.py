@@ -215,14 +215,7 @@ def _is_of_keras(kind: type, category: str) -> bool:
 
 
 def _call(name: str, signature: Function, given: Mapping[str, Any], *, leading: bool) -> ir.Call:
-    """Return a call; the arguments that are required are given by position.
-
-    Args:
-        name: The name of the class.
-        signature: Its signature.
-        given: The arguments.
-        leading: Whether the first argument is given by position if none is required.
-    """
+    """Return a call; the arguments that are required are given by position."""
     values = {key: value_of(each, _argument(signature, key)) for key, each in given.items()}
     by_place = [each for each in signature.positional if each.required]
     if not by_place and leading and signature.positional and signature.positional[0].name != "axis":

@@ -306,7 +306,6 @@ class _KerasSteps:
     Attributes:
         around: The copy, which takes and gives lists.
         variables: The variables of the copy by the names that the spec has for them.
-        compiled: The spec.
         fed: What the model is called on.
         labels: What its outputs are compared with; None for an output without a loss.
         trained_by: What `compile` is given.

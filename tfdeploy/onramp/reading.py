@@ -46,7 +46,6 @@ class Found:
     """A Keras model.
 
     Attributes:
-        model: The model with its weights.
         config: What `compile` was given, as Keras serializes it; empty if the model is not compiled.
     """
 

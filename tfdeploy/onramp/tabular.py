@@ -43,13 +43,7 @@ Header = bool | tuple[str, ...] | None
 
 
 def of_csv(path: Path, files: Sequence[Path], header: Header) -> Found:
-    """Return what CSV files hold.
-
-    Args:
-        path: The file, or the glob that names the files.
-        files: The files.
-        header: Whether they have a header.
-    """
+    """Return what CSV files hold."""
     found = Found(path, "csv")
     guessed = _has_header(Table(files[0], None)) if header is None else header
     tables = [Table(each, None, guessed) for each in files]
@@ -186,13 +180,7 @@ class _CsvColumn:
 
 
 def joined(tensors: Sequence[Tensor], name: str, header: Sequence[str]) -> Tensor:
-    """Return columns of numbers as a vector, whose source is given a glob if one matches them and no others.
-
-    Args:
-        tensors: The columns.
-        name: The name of the vector.
-        header: The names of all columns.
-    """
+    """Return columns as a vector, whose source is given a glob if one matches them and no others."""
     names = [str(each.given) for each in tensors]
     stems = {re.sub(r"[0-9]+$", "", each) for each in names}
     stem = stems.pop() if len(stems) == 1 else None
@@ -231,13 +219,7 @@ def _digits(first: int, last: int) -> Iterator[str]:
 
 
 def of_arrow(path: Path, files: Sequence[Path], kind: str) -> Found:
-    """Return what Parquet or Arrow files hold.
-
-    Args:
-        path: The file, or the glob that names the files.
-        files: The files.
-        kind: The source that reads them: `parquet` or `arrow`.
-    """
+    """Return what Parquet or Arrow files hold."""
     tables: list[ArrowFile] = [
         (ParquetTable if kind == "parquet" else ArrowTable)(each, None) for each in files
     ]

@@ -36,7 +36,6 @@ class Training:
         labels: The inputs that are compared with outputs, by their names: the type and the shape of each.
         classes: The number of classes of those labels that are numbers of classes.
         loss: The terms of the loss.
-        metrics: The metrics.
         update: Attributes of the block `update`.
         lost: What the spec cannot say, in sentences.
     """

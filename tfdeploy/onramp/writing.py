@@ -29,7 +29,6 @@ class Draft:
     """A spec in the making.
 
     Attributes:
-        model: The `model` block.
         layers: The `layer` blocks.
         body: The body of the model, whose values its nodes have.
         training: What `compile` was given.

@@ -206,11 +206,7 @@ class LayerRecord:
 
 @frozen
 class LayerStates:
-    """The content of the file.
-
-    Attributes:
-        layers: What each layer has learnt from the data, by its path in the model.
-    """
+    """The content of the file."""
 
     layers: Mapping[str, LayerRecord]
 

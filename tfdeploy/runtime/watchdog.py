@@ -76,7 +76,6 @@ class Activity:
 
     Attributes:
         what: What the run does, in words that fit into a sentence, such as `step 7`.
-        span: The part of the spec that this is about.
         last_step: The step of the newest checkpoint; None if there is none yet.
         step: The global step to which this process has come; None if it has not begun to make steps.
         updates: The updates of this worker, if workers update independently of each other; else None.

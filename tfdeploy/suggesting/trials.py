@@ -53,10 +53,6 @@ class Tried:
 
     Attributes:
         text: The spec with its rules.
-        changes: What is not as in the spec.
-        spec: The spec.
-        plan: Its plan.
-        outcome: What it comes to.
     """
 
     text: str = field(repr=False)
@@ -85,9 +81,6 @@ class Trials:
     of them.
 
     Attributes:
-        spec: The spec as it is.
-        tree: Its syntax tree.
-        goal: What is to be low.
         profile: The profile of the machine, or None.
         overrides: Paths of the spec with other values, as `--set` has them.
         allow_python: Whether the spec may use Python of the user.

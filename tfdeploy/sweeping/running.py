@@ -91,7 +91,6 @@ class Runner:
     """Runs trials.
 
     Attributes:
-        sweep: The sweep.
         command: Returns the arguments of `tfdeploy` for a trial.
         parts: The parts of the machine; as many trials run at once.
         stop: The signals of this process.

@@ -32,8 +32,6 @@ class Range:
     """All numbers between two, both of which belong to it.
 
     Attributes:
-        low: The lowest.
-        high: The highest.
         whole: Whether only whole numbers are meant, because both ends are.
         log: Whether numbers are chosen evenly by their logarithms.
     """

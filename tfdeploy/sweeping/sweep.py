@@ -66,12 +66,7 @@ class SweepRecord(JsonRecord):
 
 @define
 class Sweep:
-    """A sweep in its folder.
-
-    Attributes:
-        folder: The folder.
-        record: What `sweep.json` holds.
-    """
+    """A sweep in its folder."""
 
     folder: Path
     record: SweepRecord

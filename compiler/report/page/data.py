@@ -259,7 +259,6 @@ class Side:
 
     Attributes:
         label: What it is called: its file, with the settings that are its own.
-        placement: Its map.
         lines: The lines of its spec that are shown.
     """
 

@@ -25,7 +25,6 @@ class Details:
     Attributes:
         model: The model as a graph of layers, which the page draws.
         work: The ops of a step with the bytes and floating point operations of each.
-        time: The forecast of the step, whose timeline is shown.
         trace: The trace of a run, which is shown beneath the timeline.
     """
 
@@ -66,12 +65,9 @@ class Tables:
     """What the tree refers to by number.
 
     Attributes:
-        places: The devices.
         names: The parts of the names of ops.
         kinds: What ops have in common: type, role, clone and the number of the spot.
         rules: What placed ops: the reason, the text of the rule, and its file, line and column.
-        costs: What ops cost.
-        files: The names of the files of the spec.
         spots: The devices of ops: pairs of the device that was asked for and the one on which the op ran, one
             pair for an op by itself, and one for each clone of a family.
     """
@@ -187,8 +183,6 @@ class _Inside:
     """The ops in the scope of a clone, or of clones of one kind.
 
     Attributes:
-        ops: The ops.
-        costs: What each of them costs.
         locals: For each of them, the number of its spot among those of a clone.
         look: For each of them, a number for what it has in common with the same ops of equal clones.
         spots: The numbers of spots by their devices.

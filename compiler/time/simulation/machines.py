@@ -21,9 +21,7 @@ class Machine:
     """The tasks that run on a machine at the same time.
 
     Attributes:
-        cores: Its cores.
         awake: The cores that a process uses at least while it runs an op.
-        tasks: What runs now.
     """
 
     cores: int
@@ -120,7 +118,6 @@ class Clock:
 
     Attributes:
         machines: The machines, whose tasks end at times that depend on each other.
-        now: The time, in seconds.
     """
 
     machines: Sequence[Machine]
@@ -200,7 +197,6 @@ class Task:
     """An op of one run that is to be executed.
 
     Attributes:
-        run: The run.
         op: The number of the op; numbers from the number of ops on are those of sends, and those
             below 0 of the receivers of sends, which ask for the tensors: -1 for the first send.
         ready: The time in seconds at which its last input was there.

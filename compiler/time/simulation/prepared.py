@@ -44,8 +44,6 @@ class Send:
     Attributes:
         source: The device of the op.
         target: The device of the ops that wait.
-        tensor: The name of the tensor.
-        size: Its bytes.
         link: The link that carries it.
         targets: The numbers of the ops that wait.
         times: To how many devices that are alike it is handed, one after the other. Only the last of them is
@@ -78,8 +76,6 @@ class PreparedStep:
     """A step with its costs; lists without another key are by the number of the op.
 
     Attributes:
-        work: The step.
-        costs: What it costs.
         hosts: The number of the process of each host.
         homes: By process: the number of its machine.
         copies: By process: how many on its machine it stands for.
@@ -94,7 +90,6 @@ class PreparedStep:
         waits: What it waits for, as a number of inputs.
         local: The ops on its device that wait for it.
         sent: The numbers of its sends.
-        sends: All sends.
         giving: By send: what the sending op and the receiving one ask of the thread of the sender.
         asking: By send: what its receiver asks of a thread before the tensor can be sent.
     """

@@ -20,8 +20,6 @@ class Threads:
     """The pools of threads, one for each process.
 
     Attributes:
-        step: The step that they run.
-        clock: The time.
         pools: By process: its threads.
         free: The threads that may take a task now.
     """
@@ -135,8 +133,6 @@ class Transfers:
     """What links carry, and what waits for them.
 
     Attributes:
-        step: The step whose tensors they are.
-        clock: The time.
         arrived: What is done with a tensor that is there.
         hops: What links have carried.
     """

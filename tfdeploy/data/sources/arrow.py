@@ -41,7 +41,6 @@ class Columns:
     """The columns of a tensor.
 
     Attributes:
-        field: The tensor.
         names: The names of its columns.
         stored: The dtype in which their values are read: that of the field, or `string` for bytes.
         stacked: Whether the values of a row, one of each column, are a vector.

@@ -59,12 +59,7 @@ class Column:
 
 
 class Table(ABC):
-    """A file of rows with columns.
-
-    Args:
-        path: The file.
-        call: The source in the spec, or None.
-    """
+    """A file of rows with columns."""
 
     def __init__(self, path: Path, call: Span | None) -> None:
         self.path = path

@@ -40,7 +40,6 @@ class Columns:
     """The columns of a tensor.
 
     Attributes:
-        field: The tensor.
         columns: The columns, in the order of its elements.
         scalar: Whether a single column was named without a glob. The tensor is a scalar, or the values of a
             cell if the field is ragged.

@@ -231,7 +231,6 @@ class Column:
 
     Attributes:
         index: Its place in the header, from 0.
-        name: Its name in the header.
         dtype: The dtype of its cells.
         listed: Whether each cell has any number of values, separated by spaces.
     """
@@ -247,7 +246,6 @@ class Table:
     """A CSV file, which is read again by each method that needs it.
 
     Attributes:
-        path: The file.
         call: The place of the source in the spec.
         named: Whether the first row names the columns; else their names, or False for `column_1` and so on.
     """

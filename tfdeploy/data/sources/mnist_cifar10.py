@@ -30,9 +30,7 @@ class IdxFile:
     """An idx file of bytes, which may be compressed by gzip.
 
     Attributes:
-        path: The file.
         axes: The number of its axes.
-        call: The place of the source in the spec.
     """
 
     path: Path

@@ -48,7 +48,6 @@ class Array:
     """An array of an archive.
 
     Attributes:
-        name: The name.
         dtype: The dtype of the examples, by TensorFlow's name.
         shape: The shape of the whole array; the first axis counts examples.
         stored: The dtype on disk, which may be of the other byte order.
@@ -76,12 +75,7 @@ class Array:
 
 @frozen(eq=False)
 class Archive:
-    """An archive of NumPy arrays.
-
-    Attributes:
-        path: The file.
-        call: The source in the spec, or None.
-    """
+    """An archive of NumPy arrays."""
 
     path: Path
     call: Span | None

@@ -59,9 +59,7 @@ class RecordFile:
     """A TFRecord file.
 
     Attributes:
-        path: The file.
         compression: `none`, `gzip` or `zlib`.
-        call: The source in the spec, or None.
     """
 
     path: Path

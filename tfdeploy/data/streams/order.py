@@ -39,7 +39,6 @@ class FileShare:
     """A share of whole files.
 
     Attributes:
-        numbers: The numbers of the files.
         count: The number of records in them.
     """
 

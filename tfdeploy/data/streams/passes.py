@@ -247,7 +247,6 @@ class Passes:
     """The passes over a split, or over some files of its source.
 
     Attributes:
-        source: The source.
         steps: The transforms and the shard.
         fields: The tensors of an example after all transforms.
         seed: The seed of shuffles without one of their own.

@@ -164,12 +164,7 @@ class OneRandomImage(OneImage, RandomChange):
 
     @abstractmethod
     def change_randomly(self, images: Any, draws: Draws) -> Any:
-        """Return the batch of images after the change.
-
-        Args:
-            images: The images, of shape [rows, height, width, channels].
-            draws: The random numbers of the rows.
-        """
+        """Return the batch of images, of shape [rows, height, width, channels], after the change."""
 
     def change(self, tensor: Any) -> Any:
         """Return images that are not for training as they are."""

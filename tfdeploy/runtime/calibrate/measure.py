@@ -117,7 +117,6 @@ class _Turn:
 
     Attributes:
         plain: Steps without a trace.
-        times: The times of ops in traced steps.
     """
 
     plain: Round

@@ -87,8 +87,6 @@ class LinkMeasurement:
     several tensors, the sender hands over each of its products, or both at once.
 
     Attributes:
-        large: The bytes of a large tensor.
-        steps: What makes a step of each kind, by name.
         used: Returns the processor time of both processes so far, in seconds.
     """
 

@@ -98,11 +98,7 @@ Wait = Callable[[], None]
 
 
 class Turns:
-    """The turns of this process, which another one gives.
-
-    Args:
-        descriptor: The socket at which it is told.
-    """
+    """The turns of this process, which another one gives."""
 
     def __init__(self, descriptor: int = STANDARD_INPUT) -> None:
         self._descriptor = descriptor

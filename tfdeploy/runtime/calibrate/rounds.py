@@ -83,7 +83,6 @@ class TracedSteps:
     """The times of the ops of a graph over several steps.
 
     Attributes:
-        known: The names of the ops of the graph.
         steps: The seconds and the number of kernels of each op, one entry for each step.
     """
 
@@ -226,7 +225,6 @@ class RowRatio:
 
     Attributes:
         like: What the time of the op of the step depends on.
-        signature: What that of the other op depends on.
         flops: The floating point operations with these.
         bytes: The bytes that are moved with these.
         ratio: The time, as a multiple of that of the op of the step.

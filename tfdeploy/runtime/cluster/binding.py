@@ -64,10 +64,6 @@ _EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t
 def listening_at(host: str, port: int) -> Iterator[None]:
     """Make a TensorFlow server that starts on `port` during the block listen at the IP address `host` alone.
 
-    Args:
-        host: The IP address.
-        port: The port; servers at other ports listen as before.
-
     Raises:
         BindingError: If the library has no call of `bind` that can be replaced.
     """

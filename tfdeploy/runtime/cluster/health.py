@@ -48,13 +48,8 @@ class Health(JsonRecord):
         waits: What it waits for, in words, as far as it knows.
         step: The global step to which it has come; None if it makes no steps.
         updates: Its own updates, if workers update independently of each other; else None.
-        examples: The examples that it has trained on.
         speed: The examples of a second.
-        memory: The bytes of memory that it has.
         processor: The seconds of processor time that it has used.
-        cores: The processor cores that it uses.
-        sent: The bytes that it has sent to others.
-        received: The bytes that it has received.
         sending: The bytes that it sends in a second.
         receiving: The bytes that it receives in a second.
     """

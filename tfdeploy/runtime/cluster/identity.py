@@ -44,7 +44,6 @@ class NoAnswer:
     Attributes:
         kind: The kind of failure: `refused` if nothing listens, `silent` if no answer comes in time (as from
             a process that is stopped), `foreign` if what listens is no TensorFlow server.
-        words: The reason, in words that fit into a sentence.
     """
 
     kind: Kind
@@ -103,14 +102,7 @@ class Identity(JsonRecord):
     """The identity of a task.
 
     Attributes:
-        job: The job of the task.
-        index: The number of the task in its job.
-        spec_sha256: The fingerprint of its spec.
-        tfdeploy: The version of tfdeploy.
-        tensorflow: The version of TensorFlow.
         incarnation: A text that differs each time that the task starts.
-        host: The name of its machine.
-        process: The number of its process.
         started: When it was started, in seconds since 1970.
         secret: The public digest of the secret of its run.
     """
@@ -154,7 +146,6 @@ class Answer:
     """The answer of a server.
 
     Attributes:
-        task: The task that the server was started as.
         identity: Its identity; None if it has not published one.
     """
 
@@ -174,7 +165,6 @@ class ServerIdentity:
 
     Attributes:
         got_invalid_token: Whether a shutdown token has arrived that was not made with the secret of the run.
-        devices: The full names of the server's own devices.
     """
 
     def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:

@@ -62,8 +62,6 @@ class MissingTask:
     """A task that does not answer.
 
     Attributes:
-        address: Its `host:port`.
-        reason: Why there is no answer, in words.
         since: When it last answered, or when training last made progress (`time.monotonic()`).
         kind: The kind of failure; see `NoAnswer`.
     """
@@ -98,7 +96,6 @@ class TaskMonitor(HealthMonitor):
     Attributes:
         timed_out: The error that has ended the waiting during training; None if there is none.
         check: Called while it waits; it may raise an exception.
-        absent: The tasks that did not answer when they were last asked.
     """
 
     timed_out: RunError | None = None
@@ -375,8 +372,6 @@ class TaskStatus:
         name: The task, such as `worker:1`, or `client`.
         address: Its `host:port`; empty for a client.
         well: Whether it is running, and runs the same spec.
-        words: The status in words.
-        health: How it does; None if that is not known.
     """
 
     name: str
@@ -392,7 +387,6 @@ class ClusterRecord:
 
     Attributes:
         process: The process that has started the tasks.
-        spec_sha256: The fingerprint of the spec.
         jobs: The `host:port` of each task of each job.
 
     Raises:

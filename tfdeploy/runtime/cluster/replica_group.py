@@ -44,7 +44,6 @@ class Standing:
 
     Attributes:
         made: The steps that it has made, with those that were skipped; -1 if it has no weights.
-        step: Its global step.
         examples: The examples of these steps.
     """
 
@@ -60,8 +59,6 @@ class ReplicaGroup(WorkerGroup):
     Attributes:
         open_session: Opens a session for another graph on the same devices.
         began: When the step that is being made has begun (`time.monotonic()`); None if none is.
-        woken: Whether the wait of a step was ended.
-        step: The global step at which the worker is.
         owes: Whether an average is due that this worker does not have yet (local).
         crew: The tasks that may train, if workers come and go; None if they do not.
     """

@@ -59,10 +59,7 @@ class Roster(JsonRecord):
     """Who trains in a generation.
 
     Attributes:
-        number: The number of the generation.
         members: The numbers of the tasks that train; the first is the chief.
-        seed: The seed of the run.
-        over: Whether training is over.
         next: Who will probably train in the next generation; nobody if that is not known.
     """
 
@@ -95,8 +92,6 @@ class Prepared:
     """A graph for a group of workers, with all that training needs but a session.
 
     Attributes:
-        compiled: The graph.
-        saving: The ops for checkpoints.
         starters: The ops that start streams.
     """
 
@@ -127,15 +122,12 @@ class Crew:
 
     Attributes:
         spec: The spec, a job of which has a number of tasks that changes.
-        membership: The part of this process in the cluster of all of these tasks.
-        reporter: Is called with what changes.
         make_target: Returns where sessions of a graph are opened, for a membership with those who are there.
         roster: The newest roster; None before the first.
         heard: When the chief has answered last (`time.monotonic()`).
         led: Whether the chief of the newest roster trains, as far as this worker has seen.
         changed: Whether workers have come or gone since then, on the chief.
         group: The chief's view of the workers of the generation; None before it has one.
-        stream: The training data, when it is open.
     """
 
     spec: ir.Spec

@@ -33,10 +33,7 @@ class Server:
     """A running server. TensorFlow cannot end a server, so its port is taken until the process ends.
 
     Attributes:
-        published: What the server has published, and what it has been told.
-        target: The target at which sessions are opened.
         host: The IP address at which it listens; None for every address.
-        where: The address and the port, in words.
     """
 
     def __init__(self, server: Any, published: ServerIdentity, host: str | None, port: int) -> None:
@@ -168,9 +165,6 @@ def listening_host(membership: Membership) -> str | None:
     Without hosts that is the loopback address. If the name of the host leads to an address of this machine,
     it is that address. If it leads to none (a forwarded port, a virtual address), the server must listen at
     all addresses, which the user has to permit.
-
-    Returns:
-        The address; None for every address.
 
     Raises:
         RunError: If listening at every address is necessary and not permitted.

@@ -44,7 +44,6 @@ class SessionTarget:
         elsewhere: Whether the server is in another process, which may not have this process's files.
         needs: The tasks without which sessions do not work.
         crew: The tasks that may train, if workers come and go; None if they do not.
-        starters: The ops that start streams, of a graph that has them already.
     """
 
     url: str = ""

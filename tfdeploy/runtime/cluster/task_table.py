@@ -40,12 +40,7 @@ def task_table(found: Sequence[TaskStatus], *, color: bool) -> None:
 
 
 def watching(ask: Callable[[], Sequence[TaskStatus]], *, color: bool) -> None:
-    """Show how tasks do, again and again, until Ctrl-C comes or the run is over.
-
-    Args:
-        ask: Returns the tasks. It raises SpecError if their addresses are not known any more.
-        color: Whether to use colour.
-    """
+    """Show how tasks do, again and again, until Ctrl-C comes or the run is over."""
     out = console(color=color)
     try:
         with Live(_table(ask()), console=out, auto_refresh=False) as live:

@@ -174,12 +174,7 @@ class WorkerGroup:
         return state.phase == OPEN and same
 
     def count_own(self, step: int | None = None, updates: int | None = None) -> None:
-        """Note that this worker has trained on a batch of its own.
-
-        Args:
-            step: The global step to which it has come; None if that is noted elsewhere.
-            updates: All updates that it has made, if workers update independently of each other.
-        """
+        """Note that this worker has trained on a batch of its own."""
         activity = self.engine.activity
         activity.examples += self.engine.compiled.plan.own_batch
         activity.step = activity.step if step is None else step

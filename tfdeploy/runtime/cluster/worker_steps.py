@@ -452,13 +452,8 @@ class ChangingLoop(ReplicaLoop):
     """The training of a worker that comes and goes, through all generations.
 
     Attributes:
-        compiled: The graph of the generation.
         stream: The training data, as soon as this worker is about to train.
-        open_stream: Opens it.
-        target: The server at which its sessions are opened.
-        crew: The tasks that may train.
         is_over: Whether the chief has said to this worker's server that training is over.
-        is_chief: Whether this worker is the chief from now on.
     """
 
     compiled: CompiledGraph = field(init=False, repr=False)

@@ -60,11 +60,7 @@ class TaskCommand:
     """How the tasks of a cluster are started.
 
     Attributes:
-        spec: The spec as the tasks read it.
-        options: The options of the command line that all tasks get.
         resume: The value of `--resume` for tasks that train. A task that is started again always resumes.
-        chief_options: Further options for the chief.
-        trainer_options: Further options for tasks that train.
         later: How tasks are started again, with a copy of the spec that is not changed meanwhile; None if it
             makes no difference.
     """
@@ -98,8 +94,6 @@ class Launcher:
 
     Attributes:
         failure: The diagnostic about the task that has ended the run; None if there is none.
-        failed: The exit code of that task.
-        finished: The exit codes of all tasks that are done.
         ending: Whether the run is about to end, so that no task is started again.
     """
 

@@ -27,7 +27,6 @@ class ScaleRequest(JsonRecord):
     """What is wanted, and what came of it.
 
     Attributes:
-        job: The job.
         tasks: The number of its tasks that is wanted.
         before: The number that it had when the launcher has changed it; None before that.
     """

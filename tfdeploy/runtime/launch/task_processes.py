@@ -26,8 +26,6 @@ class TaskProcess:
     """The process of a task.
 
     Attributes:
-        begun: When it was started (`time.monotonic()`).
-        starts: How often the task was started.
         early: How many of its processes in a row have ended soon after their start.
     """
 
@@ -120,12 +118,7 @@ def stop(children: Sequence[TaskProcess], grace: float) -> None:
 
 
 def wait(children: Sequence[TaskProcess], seconds: float) -> bool:
-    """Wait up to `seconds` for processes to end; return whether all have ended.
-
-    Args:
-        children: The processes.
-        seconds: The most seconds to wait.
-    """
+    """Wait up to `seconds` for processes to end; return whether all have ended."""
     end = time.monotonic() + seconds
     while any(each.ended() is None for each in children):
         if time.monotonic() > end:

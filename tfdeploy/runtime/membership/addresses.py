@@ -31,12 +31,7 @@ GivenBy: TypeAlias = Literal["launch", "spec", "TF_CONFIG", "meeting"]
 
 @frozen(order=True)
 class Task:
-    """One task of a job.
-
-    Attributes:
-        job: The name of the job.
-        index: The number of the task in its job, from 0.
-    """
+    """One task of a job."""
 
     job: str
     index: int
@@ -115,10 +110,8 @@ class Membership:
     """The part of a process in a cluster.
 
     Attributes:
-        cluster: The addresses of all tasks.
         task: The task of this process; None for a client, which is no task.
         spec_sha256: The fingerprint of the spec, which must be the same for all processes of a run.
-        given_by: What gives the addresses.
         launch_failure: Returns why waiting for tasks cannot help any more, if the launcher has given up one.
         listen_everywhere: Whether the server of this task may listen at every address, if its own host leads
             to none of this machine's addresses.
@@ -190,7 +183,6 @@ class TfConfig:
     """The content of TF_CONFIG, with the names of jobs in the spec.
 
     Attributes:
-        cluster: The addresses of all tasks.
         task: The task of this process; None if it is no task.
     """
 
@@ -230,12 +222,7 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
 
 
 def to_tf_config(cluster: Cluster, task: Task | None) -> str:
-    """Return the text of TF_CONFIG for a task, or for a client, which is no task.
-
-    Args:
-        cluster: The addresses of all tasks.
-        task: The task, or None for a client.
-    """
+    """Return the text of TF_CONFIG for a task, or for a client, which is no task."""
     config: dict[str, Any] = {"cluster": {job: list(each) for job, each in cluster.jobs.items()}}
     if task is not None:
         config["task"] = {"type": task.job, "index": task.index}

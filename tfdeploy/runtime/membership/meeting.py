@@ -49,12 +49,9 @@ class Entry:
     """A process that takes part.
 
     Attributes:
-        task: Its task, such as `worker:1`.
         host: The name by which other machines reach its machine.
         port: The port at which it will listen.
         machine: What processes have in common that reach each other by the loopback address.
-        process: The number of the process on its machine.
-        spec_sha256: The fingerprint of its spec.
     """
 
     task: str
@@ -341,8 +338,6 @@ class Met:
     """What a process has learnt at a meeting.
 
     Attributes:
-        cluster: The addresses of all tasks.
-        task: The task of this process.
         beside: The tasks on the machine of this process, in the spec's order, and this process's among them.
     """
 

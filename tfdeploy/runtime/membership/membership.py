@@ -272,10 +272,6 @@ def require_trainer(spec: ir.Spec, membership: Membership) -> None:
     """Raise SpecError if this process does not train.
 
     In one graph the client trains, which is no task. If workers have graphs of their own, each one trains.
-
-    Args:
-        spec: The spec, which says whether workers have graphs of their own.
-        membership: The cluster, and the task of this process in it, if it is one.
     """
     task, jobs = membership.task, spec.devices.jobs
     if task is not None and is_server(spec, task):

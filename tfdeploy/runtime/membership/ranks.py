@@ -25,7 +25,6 @@ class Manager:
     """What starts processes.
 
     Attributes:
-        name: Its name.
         rank: The variable with the number of a process, from 0.
         size: The variable with how many processes there are.
         runs: Variables that together tell one start of the processes from another, if they are set.
@@ -69,8 +68,6 @@ class Rank:
     """A process among those that a cluster manager has started together.
 
     Attributes:
-        manager: The name of the manager.
-        number: The number of the process, from 0.
         size: How many processes there are, at least 2.
         run: A text that differs between two starts of the same processes, as far as the manager says it.
         host: The name of the machine; None if the manager does not say it.
@@ -110,12 +107,7 @@ def rank_of(environment: Mapping[str, str]) -> Rank | None:
 
 
 def lone_process(environment: Mapping[str, str], tasks: int) -> str | None:
-    """Return a sentence if a manager seems to have started this process alone, and not one for each task.
-
-    Args:
-        environment: The environment variables.
-        tasks: The number of tasks of the spec.
-    """
+    """Return a sentence if a manager seems to have started this process alone, and not one for each task."""
     found = next((each for each in MANAGERS if each.rank in environment), None)
     if found is None:
         return None

@@ -89,11 +89,7 @@ GRAPH_MARK_TEXT = "`tfdeploy compile` keeps its files in this folder, and replac
 
 @frozen
 class InputFiles:
-    """The files that a command reads, which none of its outputs may replace.
-
-    Attributes:
-        paths: The files.
-    """
+    """The files that a command reads, which none of its outputs may replace."""
 
     paths: tuple[Path, ...]
 

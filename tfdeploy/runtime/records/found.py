@@ -35,7 +35,6 @@ class FoundRun(JsonRecord):
     """A run, as far as its directory tells.
 
     Attributes:
-        directory: The run directory.
         state: How it has ended; `running` if a process holds the directory, `cut off` if none does and the
             run has left no result.
         step: The last step that the directory tells of.

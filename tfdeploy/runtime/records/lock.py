@@ -45,7 +45,6 @@ class Lock:
 
     Attributes:
         descriptor: Its descriptor; None once it has been closed.
-        is_held: Whether this process holds the lock.
     """
 
     descriptor: int | None
@@ -144,7 +143,6 @@ class DirectoryGuard:
     """The run directory, which is held open so that it is noticed if it is moved or removed.
 
     Attributes:
-        path: The directory.
         descriptor: The descriptor that holds it open.
         span: The place in the spec that names it.
     """

@@ -167,11 +167,7 @@ class Clock:
     """Adds up the seconds and the examples of a run.
 
     Attributes:
-        compile: Seconds of building the graph.
         first_step: Seconds of the first step; None if there was none.
-        train: Seconds of all other steps.
-        evaluate: Seconds of evaluations.
-        checkpoint: Seconds of writing checkpoints.
         examples: The number of examples in the steps that `train` counts.
         data_waiting: The seconds of `train` in which steps waited for their examples; None if it is not
             known.

@@ -40,11 +40,7 @@ class Manifest:
     """What a checkpoint is of.
 
     Attributes:
-        step: The global step.
         examples: The number of examples that were consumed since the start of the run.
-        spec_sha256: The digest of the spec.
-        seed: The seed of the run.
-        time: When the checkpoint was written.
         files: The sizes of its files in bytes.
         index_sha256: The digest of the index, or None in manifests of earlier versions.
         sha256: The digest of this record without itself, or None in manifests of earlier versions.
@@ -72,7 +68,6 @@ class Checkpoint:
 
     Attributes:
         prefix: The path that its files begin with, by which TensorFlow knows it.
-        manifest: What it is of.
     """
 
     prefix: Path
@@ -89,9 +84,6 @@ class BrokenCheckpoint:
     """A checkpoint that is not whole.
 
     Attributes:
-        prefix: The path that its files begin with.
-        step: Its global step.
-        reason: What is wrong with it, in words.
         refused: Whether the system did not let it be read, so that it may be whole.
     """
 
@@ -103,11 +95,7 @@ class BrokenCheckpoint:
 
 @frozen
 class Store:
-    """The folder `checkpoints/` of a run directory.
-
-    Attributes:
-        directory: The folder.
-    """
+    """The folder `checkpoints/` of a run directory."""
 
     directory: Path
 

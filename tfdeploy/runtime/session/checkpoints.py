@@ -142,9 +142,6 @@ class Checkpoints:
     def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Restore the newest checkpoint that can be read.
 
-        Returns:
-            The checkpoint; None if there is none.
-
         Raises:
             RunError: If all checkpoints are damaged, or one is of another model, or the system refuses to let
                 one be read, which may be whole.

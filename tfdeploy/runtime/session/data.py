@@ -109,13 +109,7 @@ CONSUMED = "consumed"
 
 
 def attach_part(compiled: CompiledGraph, starters: dict[Stream, Any], stream: Stream) -> None:
-    """Write the op that starts the training data of a worker that comes and goes, at whatever example.
-
-    Args:
-        compiled: The graph of the worker.
-        starters: The ops of that graph that start streams, to which it is added unless it is there.
-        stream: The training data.
-    """
+    """Write the op that starts the training data of a worker that comes and goes, at whatever example."""
     pipe, window = compiled.train_inputs[0], part_of_batch(compiled.plan)
 
     def batches() -> Any:

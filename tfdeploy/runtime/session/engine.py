@@ -37,7 +37,6 @@ class StepReport:
 
     Attributes:
         loss: The loss with regularisation, if the step was logged.
-        data_loss: The loss without regularisation.
         metrics: The values of the metrics by name, if the step was logged.
         learning_rates: The learning rate of each group of weights by its glob; empty if the report is of one
             clone alone.
@@ -45,7 +44,6 @@ class StepReport:
         waited: The seconds until the examples of the step were ready; None if they are not measured.
         applied: Whether the variables have changed. Under `mixed_float16` a step whose gradients are not
             finite is skipped, and changes the scale of the loss alone.
-        returned: What the op of the step has returned.
     """
 
     loss: float
@@ -78,7 +76,6 @@ class Engine:
         lost: Returns whether a task was lost since the session was opened; None without a cluster.
         assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
             has seen it.
-        closing: The seconds that closing the session may take.
         starters: The op that starts each stream, which is as old as the graph.
         on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
         restored: Whether what is evaluated is as a checkpoint had it, of which other workers know nothing.

@@ -165,7 +165,6 @@ class StepResult:
             not measured.
         steps: By how many the global step has moved. It may be 0 or more than 1 if other workers count into
             the same global step.
-        applied: Whether the weights have changed.
     """
 
     examples: int

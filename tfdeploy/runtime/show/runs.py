@@ -37,7 +37,6 @@ class Curve:
     """A curve over the steps.
 
     Attributes:
-        label: The name in the legend.
         points: The step and the value of each point, in the order of the steps. Values that are not finite
             are left out.
     """
@@ -84,9 +83,6 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     """Read the curves of a score.
-
-    Returns:
-        A curve for each run, split and worker that has the score.
 
     Raises:
         RunError: If a run has no history, or no run has the score.

@@ -55,12 +55,7 @@ class Tracked(JsonRecord):
 
 @frozen
 class TrackedRun:
-    """A run as a tracker sees it.
-
-    Attributes:
-        directory: The run directory.
-        title: The name of the model.
-    """
+    """A run as a tracker sees it."""
 
     directory: Path
     title: str

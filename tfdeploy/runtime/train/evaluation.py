@@ -45,7 +45,6 @@ class BestTracker:
         goal: Whether the highest or the lowest value is the best.
         score: The name of the score: `loss`, or a metric.
         patience: The number of evaluations without a better one after which training ends; None for no limit.
-        since: The number of evaluations since the best one.
     """
 
     goal: Goal

@@ -74,7 +74,6 @@ class Events:
 
     Attributes:
         directory: The folder with a folder of event files for each split.
-        wanted: Whether anything is written.
         purge_from: The first step that this process will make. TensorBoard ignores what earlier processes
             have written about this step and later ones.
         guard: Checks before each event that the run directory still exists; None for no check.

@@ -130,7 +130,6 @@ class Trainer:
         examples: The number of examples consumed since the start of the run.
         last_record: The last record of a step in the history.
         group: The chief's view of all workers; None if one graph has all clones.
-        profile: Profiles steps; None if that is not wanted.
     """
 
     engine: Engine

@@ -185,7 +185,6 @@ class PredictionFile:
 
     Attributes:
         shapes: The shape of each output without the batch axis, by its name; None for an unknown size.
-        count: The number of examples so far.
     """
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:

@@ -52,7 +52,6 @@ class Case:
 
     Attributes:
         variables: The placement of variables, one of `LAYOUTS`.
-        batches: The number of examples of each clone.
         pack: The size of a bucket of packed gradients in bytes; None for no packing.
         average_slots: Whether slots of optimizers are averaged as well (local).
         workers: The number of workers of a cluster with two parameter servers; 0 for one process.

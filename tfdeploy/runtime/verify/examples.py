@@ -57,9 +57,6 @@ def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, see
 
     Weights of examples are not negative. Along a first axis without a fixed size, examples have different
     lengths, and are filled up as batches of the training data are.
-
-    Returns:
-        The arrays by the names of the inputs, each with the examples along its first axis.
     """
     generator = np.random.default_rng(seed)
     found = {

@@ -81,8 +81,6 @@ class Options:
     """The options of a verification.
 
     Attributes:
-        steps: How many steps each combination is trained.
-        quick: Whether a sample of the combinations is enough.
         synthetic: Whether the examples are made up, and not the spec's own.
         tolerance: The largest relative difference that passes; None for that of the precision.
         launch: Whether combinations for a cluster run on processes of this machine.
@@ -115,7 +113,6 @@ class Verification:
     """Verifies one spec.
 
     Attributes:
-        setup: What the trials of all cases have in common.
         depends_on_clones: Whether results depend on how examples are spread over clones.
     """
 

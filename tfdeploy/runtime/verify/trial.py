@@ -242,7 +242,6 @@ class TrialSetup:
     """What all trials of a spec have in common.
 
     Attributes:
-        arrays: The examples, by the names of inputs.
         start: The values with which every trial begins, by their names in a checkpoint.
         servers: The servers on which combinations for a cluster run; None for devices of this process.
         states: What layers have learnt from the data, by their paths.

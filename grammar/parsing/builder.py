@@ -196,9 +196,9 @@ class Builder:
         return syntax.List(items, span=self._whole(children))
 
     def group(self, children: Children) -> syntax.Expr:
-        """Return the expression in the brackets."""
+        """Return the expression in the brackets, which belong to it and to what is around it."""
         inner: syntax.Expr = children[1]
-        return inner
+        return inner.changed(span=self._whole(children))
 
     def indexed(self, children: Children) -> syntax.Indexed:
         """Make `operand[parts]`."""

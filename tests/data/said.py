@@ -132,4 +132,5 @@ def said(reader: Reader, train: str, inputs: tuple[str, ...], *, read: bool = Fa
     except RunError as error:
         found = [error.diagnostic]
     text = "".join(human(found)).replace(f"{reader.base}/", "").replace(str(reader.base), "FOLDER")
+    assert "Node: " not in text, "what TensorFlow says of its graph is no reason"
     return re.sub(OTHERS_WORDS, r"\1 ...", re.sub(r"[\d,]+( bytes would unpack)", r"...\1", text))

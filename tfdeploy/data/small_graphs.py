@@ -31,7 +31,7 @@ _BEFORE = re.compile(
 )
 """What goes before a reason if a function of a dataset has failed."""
 
-NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
+NOISE = ("Graph execution error", "Detected at node", "Node: ", "File ", "Traceback")
 """The beginnings of lines in TensorFlow's messages that say nothing about the cause."""
 
 

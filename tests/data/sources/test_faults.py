@@ -319,6 +319,7 @@ MASKS = Faults(
         "a short file": pair("9.png", mask(numbers())[:20]),
         "empty": pair("9.png", b""),
         "an image that is cut off": pair("9.png", mask(numbers()), lambda: png(1, 6, 8)[:-20]),
+        "a photo that is cut off": pair("9.png", mask(numbers()), lambda: jpeg(7)[:300]),
         "no image": pair("12.png", mask(numbers())),
         "no mask": Fault({"photos/1.png": b"", "photos/2.png": b"", "masks/1.png": b""}),
         "one name": Fault({"photos/1.png": b"", "photos/1.jpg": b"", "masks/1.png": b""}),

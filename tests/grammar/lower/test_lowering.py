@@ -275,11 +275,11 @@ def test_python_needs_leave() -> None:
 
 def test_values_know_where_they_stand() -> None:
     """A block knows the span of each attribute that was written, and its header for the others."""
-    spec = read("clones {\n  count = 1 + 1\n}")
+    spec = read("clones {\n  count = (1 + 1) / 1\n}")
     span, header = spec.clones.span_of("count"), spec.clones.span_of("batch")
     assert span is not None
     assert header is not None
-    assert (span.text, span.begin.line, span.begin.column) == ("1 + 1", 3, 11)
+    assert (span.text, span.begin.line, span.begin.column) == ("(1 + 1) / 1", 3, 11)
     assert header.text == "clones"
 
 

@@ -142,7 +142,7 @@ class OneImage(OneTensor):
         if len(before.shape) != IMAGE_RANK or not (before.dtype in FLOATS or before.dtype == "uint8"):
             reason = f"`{before.name}` is {before.words}, not an image of uint8 or floats with three axes"
             advice = f"put `-> reshape({before.name}, [height, width, channels])` before it"
-            raise self.refuse(reason, advice if len(before.shape) != IMAGE_RANK else None)
+            raise self.refuse(reason, advice if len(before.shape) not in {0, IMAGE_RANK} else None)
         return self.image_after(before)
 
     def image_after(self, before: Field) -> Field:

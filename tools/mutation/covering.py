@@ -24,6 +24,7 @@ from tools.mutation.mutants import Mutant
 
 MOST_TESTS = 60
 MOST_SECONDS = 10.0  # of processor time, for the tests of one fault
+FARTHEST = 8  # from a fault: the files of tests that share neither name nor folder with its file
 MOST_FILES = 6  # of tests that are nearest to a fault
 MARK = """
 def _mutation_mark(number, _seen=set()):
@@ -228,8 +229,8 @@ class Nearness:
             elif test.parent == folder:
                 kind = 3
             else:
-                kind = 4
-            return kind + 5 * (kind > 0 and path in self.processes), -shared, path
+                kind = FARTHEST
+            return kind + FARTHEST // 2 * (kind > 0 and path in self.processes), -shared, path
 
         return sorted(self.imports, key=distance)
 

@@ -73,6 +73,12 @@ def test_all_uses_of_a_name(old: str, new: str, name: str, count: int) -> None:
     assert diagnose(grammar.read("spec.tfdeploy", text=text)) == []
 
 
+def test_names_are_found_in_a_call_of_what_is_no_transform() -> None:
+    """An editor has such texts while somebody writes."""
+    opened = small("scale(image,", "scael(factor = wid|th,")
+    assert len(navigation.references(opened.place, with_definition=True)) == len(("let", "units", "factor"))
+
+
 def test_a_definition_is_highlighted_as_written() -> None:
     """The other uses are read; what is not in the text itself is not highlighted."""
     opened = small("  width = 8", "  wid|th = 8")

@@ -168,16 +168,16 @@ class Drafted:
 
 
 class Training:
-    """A compiled spec in a session, fed from arrays in their order, once through.
+    """A compiled spec in a session, fed from arrays in their order, again and again.
 
-    With `adapt`, its layers learn from its own data before. With `change`, more is written into its step
-    before there is a graph.
+    In place of arrays there may be a function that returns the batches of a size. With `adapt`, its layers
+    learn from its own data before. With `change`, more is written into its step before there is a graph.
     """
 
     def __init__(
         self,
         spec: ir.Spec,
-        arrays: Mapping[str, Any],
+        arrays: Mapping[str, Any] | Callable[[int], Any],
         *,
         emulate: bool = False,
         base: str = ".",
@@ -195,12 +195,14 @@ class Training:
         plan = make_plan(spec, emulate=emulate)
         step = compile_step(adapted(plan) if adapt else plan, base=base)
         self.compiled = in_graph(change(step))
-        batch = self.compiled.train_input.size
-        start = self.compiled.train_input.attach(
-            lambda: (
-                tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(batch, drop_remainder=True)
-            )
-        )
+        batch = self.compiled.train_input.size or 0
+
+        def batches() -> Any:
+            if callable(arrays):
+                return arrays(batch)
+            return tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(batch, drop_remainder=True)
+
+        start = self.compiled.train_input.attach(batches)
         self.session = tf.compat.v1.Session(
             graph=self.compiled.graph, config=session_config(self.compiled.plan)
         )

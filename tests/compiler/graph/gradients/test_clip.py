@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from dsl import ir
 from tests.graphs import graph_of
-from tests.models import data, model, train
-from tests.support import Training, largest_difference, spec_of
+from tests.models import data, model
+from tests.support import Training, spec_of
 
 CLIPS = ("global_norm(0.05)", "norm(0.02)", "value(0.002)")
 
@@ -66,15 +66,6 @@ def test_a_gradient_within_the_limit_is_left_as_it_is() -> None:
     assert {name: each.tolist() for name, each in bound.items()} == {
         name: each.tolist() for name, each in free.items()
     }
-
-
-@pytest.mark.parametrize("rule", ["variables -> cpu[1]", "variables -> replicated"])
-def test_clones_clip_as_one_tower_does(rule: str) -> None:
-    """Two clones, over shared or replicated variables, follow a single tower on the whole batch."""
-    arrays, settings = data("dense"), {"optimizer": "Adam(1e-2)", "update__clip": "global_norm(0.05)"}
-    expected, _ = train(model("dense", **settings), arrays, 3)  # type: ignore[arg-type]  # all are strings
-    found, _ = train(model("dense", clones=2, batch=12, place=rule, **settings), arrays, 3)  # type: ignore[arg-type]
-    assert largest_difference(found, expected) < 1e-5
 
 
 OWN = """

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import plain_model
 from dsl import ir
-from tests.graphs import graph_of
-from tests.support import largest_difference, spec_of
-from tfdeploy.data import Field, StreamOptions, open_split
+from tests.support import Training, largest_difference, spec_of
 
 LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6, 1, 8, 3, 10, 2, 5, 1, 4, 6, 2)
 BATCH = 8
@@ -40,12 +35,6 @@ model "tagger" {{
   )
   metrics {{ right = [tags, y] -> SparseCategoricalAccuracy() }}
 }}
-data {{
-  train = tfrecord(
-    "words.tfrecord",
-    words = feature(int32, [none]), tags = feature(int32, [none]), mood = feature(float32, [1]),
-  ) -> pad([words, tags])
-}}
 devices {{ cpu = {clones} }}
 clones {{ count = {clones}, batch = {batch} }}
 place {{
@@ -59,24 +48,21 @@ STATES = 'Bidirectional(LSTM(3, return_sequences = true), name = "lstm")'
 ATTENDED = '[states, states] -> MultiHeadAttention(2, 3, name = "attention")'
 
 
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Write a file with sentences of different lengths, and give its folder."""
-    folder = tmp_path_factory.mktemp("words")
+def batches(size: int) -> Any:
+    """Return sentences of different lengths, a batch filled up to its longest; they come again and again."""
     generator = np.random.default_rng(5)
-    with tf.io.TFRecordWriter(str(folder / "words.tfrecord")) as writer:
-        for length in LENGTHS:
-            whole = {"words": generator.integers(1, 20, length), "tags": generator.integers(0, 5, length)}
-            features = {
-                key: tf.train.Feature(int64_list=tf.train.Int64List(value=each))
-                for key, each in whole.items()
-            }
-            features["mood"] = tf.train.Feature(float_list=tf.train.FloatList(value=[length / 12]))
-            example = tf.train.Example(features=tf.train.Features(feature=features))
-            writer.write(example.SerializeToString())
-    Run.folder = folder
-    yield folder
-    one_tower.cache_clear()
+    rows = [
+        {
+            "words": generator.integers(1, 20, length),
+            "tags": generator.integers(0, 5, length),
+            "mood": [length / 12],
+        }
+        for length in LENGTHS
+    ]
+    kinds = {"words": ([None], tf.int32), "tags": ([None], tf.int32), "mood": ([1], tf.float32)}
+    signature = {name: tf.TensorSpec(*each) for name, each in kinds.items()}
+    found = tf.data.Dataset.from_generator(lambda: iter(rows), output_signature=signature)
+    return found.repeat().padded_batch(size, drop_remainder=True)
 
 
 def tagger(
@@ -93,45 +79,10 @@ def tagger(
     return spec_of(text, **overrides)
 
 
-class Run:
-    """A graph that trains on the file, from its first batch."""
-
-    folder: Path
-
-    def __init__(self, spec: ir.Spec) -> None:
-        self.compiled = graph_of(spec, base=str(self.folder))
-        fields = [Field(each.name, each.dtype, each.shape) for each in self.compiled.plan.model.inputs]
-        assert spec.data is not None
-        assert spec.data.train is not None
-        self.stream = open_split(spec.data.train, fields, StreamOptions(self.folder, seed=1))
-        (pipe,) = self.compiled.train_inputs
-        start = pipe.attach(lambda: self.stream.batches(pipe.size or 0, repeat=True, drop_remainder=True))
-        config = session_config(self.compiled.plan)
-        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=config)
-        self.session.run([self.compiled.init_op])
-        self.session.run(start)
-
-    def steps(self, count: int) -> list[float]:
-        """Do some steps, and return the loss before each."""
-        fetches = [self.compiled.total_loss, self.compiled.train_op]
-        return [float(self.session.run(fetches)[0]) for _ in range(count)]
-
-    def values(self) -> dict[str, Any]:
-        """Return every variable of a checkpoint by name."""
-        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
-        return found
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.session.close()
-
-
 @cache
 def one_tower() -> tuple[dict[str, Any], list[float]]:
     """Return what four steps of one tower on whole batches end with, and the losses before each."""
-    with Run(tagger()) as run:
+    with Training(tagger(), batches) as run:
         losses = run.steps(4)
         return run.values(), losses
 
@@ -149,7 +100,7 @@ def one_tower() -> tuple[dict[str, Any], list[float]]:
 def test_clones_are_one_tower(clones: int, batch: Any, more: dict[str, Any]) -> None:
     """Weights and losses are those of one tower, with masks, recurrent layers and attention."""
     expected, losses = one_tower()
-    with Run(tagger(clones, batch, **more)) as run:
+    with Training(tagger(clones, batch, **more), batches) as run:
         found = run.steps(4)
         assert found == pytest.approx(losses, rel=ROUNDING)
         values = run.values()
@@ -171,16 +122,14 @@ def close(values: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.full
 def test_one_tower_is_keras() -> None:
     """Losses are those of plain Keras on the same padded batches, with the same weights at the beginning."""
-    with Run(tagger()) as run:
-        names = list(run.compiled.weights)
-        before = run.session.run({name: run.compiled.saved[name] for name in names})
+    with Training(tagger(), batches) as run:
+        before = run.values()
         plain = plain_model(run.compiled, whole=True)
         for name, variable in plain.variables.items():
             variable.assign(before[name])
-        (pipe,) = run.compiled.train_inputs
-        fetches = [pipe.batch, run.compiled.total_loss, run.compiled.train_op]
+        fetches = [run.compiled.train_input.batch, run.compiled.total_loss, run.compiled.train_op]
         steps = [run.session.run(fetches)[:2] for _ in range(2)]
-        found = run.session.run({name: run.compiled.saved[name] for name in names})
+        found = {name: value for name, value in run.values().items() if name in plain.variables}
     assert [batch["words"].shape for batch, _ in steps] == [(8, 12), (8, 11)]
     tags = plain.model.get_layer("tag").output
     model = keras.Model(plain.model.inputs[0], [tags, plain.model.get_layer("size").output])
@@ -192,11 +141,10 @@ def test_one_tower_is_keras() -> None:
     close(found, {name: variable.numpy() for name, variable in plain.variables.items()})
 
 
-@pytest.mark.full
 def test_a_clone_that_draws_several_batches_fills_them_up() -> None:
-    """Clones that update alone with unequal batches join batches of different sizes of the file."""
+    """Clones that update alone with unequal batches join batches of different sizes."""
     spec = tagger(2, (2, 6), states="Dense(6)", attended="states", update__mode="async")
-    with Run(spec) as run:
+    with Training(spec, batches) as run:
         graph = run.compiled.graph
         found = [graph.get_tensor_by_name(f"input/clone_1/{name}:0") for name in ("words", "tags")]
         words, tags = run.session.run(found)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dsl import ir
-from tests.graphs import graph_of
-from tests.support import Training, largest_difference, rounding, spec_of
-from tfdeploy.data import Field, StreamOptions, open_split
-from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.train.evaluation import evaluate
+from tests.support import Training, largest_difference, spec_of
 
 LENGTHS = (6, 1, 2, 1, 5, 3, 1, 6, 4, 1, 1, 2)
 ROUNDING = 2e-5
@@ -34,6 +29,10 @@ CASES: dict[str, Any] = {
         "losses": BOTH,
         "layers": '-> BatchNormalization(synchronized = true, name = "norm")',
     },
+    "rows-and-all": {
+        "table": "free = weight([20, 4])\n  table = free[words]",
+        "losses": f"([tags, y] -> {IGNORED}) + 0.1 * ops.sum(ops.square(free))",
+    },
 }
 TAGGER = """
 tfdeploy = 1
@@ -41,7 +40,7 @@ model "tagger" {{
   words = input(int32, [6])
   tags = input(int32, [6])
   length = input(float32, [1])
-  table = words -> Embedding(20, 4, mask_zero = {mask}, name = "table")
+  {table}
   y = table {layers} -> Dense(5, name = "tag")
   size = table -> GlobalAveragePooling1D() -> Dense(1, name = "size")
   output = y
@@ -64,6 +63,7 @@ def tagger(
     batch: Any = 12,
     losses: str = f"([tags, y] -> {IGNORED})",
     mask: bool = False,
+    table: str = 'table = words -> Embedding(20, 4, mask_zero = MASK, name = "table")',
     layers: str = "",
     optimizer: str = "SGD(1.0)",
     place: str = "",
@@ -72,7 +72,7 @@ def tagger(
     """Return the spec of a model that gives every word of six a tag, with losses of its own."""
     written = list(batch) if isinstance(batch, tuple) else batch
     text = TAGGER.format(
-        mask=str(mask).lower(),
+        table=table.replace("MASK", str(mask).lower()),
         layers=layers,
         losses=losses,
         devices=max(clones, 1),
@@ -163,19 +163,3 @@ def test_without_a_word_there_is_no_loss_and_no_step() -> None:
         after = training.values()
     del before["global_step"], after["global_step"]
     assert largest_difference(after, before) == 0.0
-
-
-@pytest.mark.full
-def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
-    """Batches of 8, 8 and 4, or of 16 and 4: the loss is that of the whole split, for masks and for sums."""
-    summed = f"0.1 * ([tags, y] -> {PLAIN[:-1]}, reduction = sum)) + {BOTH}"
-    np.savez(tmp_path / "sentences.npz", **sentences(20))
-    losses = []
-    for clones, batch in ((1, 16), (2, 8)):
-        engine = Engine.start(graph_of(tagger(clones=clones, batch=batch, losses=summed)))
-        wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
-        options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
-        stream = open_split(ir.Split("test", ir.Call("npz", ("sentences.npz",))), wanted, options)
-        losses.append(evaluate(engine, stream).data_loss)
-        engine.close()
-    assert losses[1] == pytest.approx(losses[0], rel=rounding(20 * 64))  # examples, and terms of each loss

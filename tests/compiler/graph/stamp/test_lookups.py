@@ -10,7 +10,7 @@ import pytest
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.step.read.why import explain_placement
 from tests.graphs import graph_of
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, spec_of
 
 WORDS = """
 tfdeploy = 1
@@ -143,20 +143,6 @@ def test_only_indices_and_rows_travel() -> None:
     there = table_traffic(compiled, to_table=True)
     rate = 4
     assert there == {"cpu[0]": (3, indices + rows + rate), "cpu[1]": (2, indices + rows)}
-
-
-@pytest.mark.family(every=4)
-@pytest.mark.parametrize("optimizer", ["SGD(0.1)", "Adam(0.01)"])
-@pytest.mark.parametrize("rules", ["", "variables -> replicated", "variables -> cpu[0]\n slots -> cpu[1]"])
-def test_looking_up_at_the_table_changes_no_weight(optimizer: str, rules: str) -> None:
-    """Two clones end, after five steps, with the weights of one tower on the whole batch."""
-    data = examples(8)
-    with Training(words(rules, optimizer=optimizer), data) as ours:
-        ours.steps(5)
-        values = ours.values()
-    with Training(words(clones=1, batch=8, optimizer=optimizer), data) as one:
-        one.steps(5)
-        assert largest_difference(values, one.values()) < 1e-5
 
 
 def test_a_lookup_beats_the_rule_for_its_name() -> None:

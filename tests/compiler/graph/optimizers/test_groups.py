@@ -76,8 +76,12 @@ def ascent(rate):
     return Signed(learning_rate=rate)
 
 
-def clipped():
-    return keras.optimizers.SGD(0.1, clipnorm=1.0)
+def given(rate, **more):
+    return keras.optimizers.SGD(rate, **more)
+
+
+def called(rate):
+    return keras.optimizers.SGD(lambda: rate)
 
 
 def words():
@@ -234,7 +238,15 @@ FAULTS = {
         'Muon(0.1, ns_steps = 2, exclude_layers = ["("])',
     ),
     'optimizer = python("own:words")': ("TFD552", 'python("own:words")'),
-    'optimizer = python("own:clipped")': ("TFD552", 'python("own:clipped")'),
+    'optimizer = python("own:given", rate = 0.1, clipnorm = 1.0)': (
+        "TFD552",
+        'python("own:given", rate = 0.1, clipnorm = 1.0)',
+    ),
+    'optimizer = python("own:given", rate = 0.1, use_ema = true)': (
+        "TFD552",
+        'python("own:given", rate = 0.1, use_ema = true)',
+    ),
+    'optimizer = python("own:given", rate = Dense(3))': ("TFD552", "Dense(3)"),
     'optimizer = python("own:whole")': ("TFD552", 'python("own:whole")'),
     'optimizer = SGD(python("own:words"))': ("TFD552", 'python("own:words")'),
     'optimizer = python("own:nothing")': ("TFD714", 'python("own:nothing")'),
@@ -251,11 +263,21 @@ def test_what_is_wrong_is_said_where_it_is_written(optimizer: str) -> None:
     assert marked(found) == written
 
 
-def test_a_schedule_of_the_users_gives_the_rate_of_each_step() -> None:
-    """The step that a schedule sees is the global step, as Keras's iterations are."""
-    with Training(bag('optimizer = SGD(python("own:halved"))'), batches()) as training:
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        ('SGD(python("own:halved"))', [0.1, 0.05, 0.1 / 3]),
+        ('python("own:given", rate = 0.75)', [0.75] * 3),
+        ('python("own:called", rate = 0.375)', [0.375] * 3),
+        ('python("own:given", rate = PiecewiseConstantDecay([0], [1.0, 0.5]))', [1.0, 0.5, 0.5]),
+        ("Adam()", [0.001] * 3),
+    ],
+)
+def test_the_rate_of_each_step(optimizer: str, expected: list[float]) -> None:
+    """A number, a schedule, or what the user's own has; the step is the global one, as in Keras."""
+    with Training(bag(f"optimizer = {optimizer}"), batches()) as training:
         rates = []
-        for _ in range(3):
+        for _ in expected:
             rates.append(float(training.session.run(training.compiled.learning_rates["*"])))
             training.steps(1)
-    assert rates == pytest.approx([0.1, 0.05, 0.1 / 3])
+    assert rates == pytest.approx(expected)

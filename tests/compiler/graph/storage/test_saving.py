@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.storage.saving import Region, Saving, add_saving
+from compiler.graph.storage.saving import Saving, add_saving
 from tests.support import Training, largest_difference, spec_of
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles, ServerFiles
 
@@ -148,24 +148,3 @@ def test_values_come_slice_by_slice_and_go_back(saved: tuple[bool, Training, Sav
         assert largest_difference(saving.values(run, names), before) > 0
         files.read(run, saving, path, names)
         assert largest_difference(saving.values(run, names), before) == 0
-
-
-@pytest.mark.parametrize(
-    ("begin", "size", "whole", "spec"),
-    [
-        ((), (), (), ""),
-        ((0, 0), (7, 4), (7, 4), ""),
-        ((0, 0), (3, 4), (7, 4), "7 4 0,3:-"),
-        ((3, 1), (4, 2), (7, 4), "7 4 3,4:1,2"),
-        ((2,), (1,), (7,), "7 2,1"),
-    ],
-)
-def test_regions_are_written_as_tensorflow_reads_them(
-    begin: tuple[int, ...], size: tuple[int, ...], whole: tuple[int, ...], spec: str
-) -> None:
-    """The shape of the whole, and the first index and the length along each axis that is not whole."""
-    region = Region(begin, size, whole)
-    assert region.spec == spec
-    values = np.arange(np.prod(whole, dtype=int)).reshape(whole)
-    assert values[region.index].shape == size
-    assert values[region.index].flat[0] == values[begin]

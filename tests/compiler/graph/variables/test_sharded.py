@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,9 @@ from attrs import evolve
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
-from compiler.graph.variables.nodes import (
-    CutVariable,
-    assign,
-    pieces_of,
-    read_saved,
-    variables_of,
-    whole_of,
-)
 from compiler.mapping.records import PlacementMap
 from compiler.report.view import Ink
 from compiler.report.why import why_text
-from compiler.shards import Shard, cut
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError
 from tests.graphs import graph_of, map_of
@@ -105,7 +95,10 @@ def differs(spec: Any, whole: Any, base: str = ".") -> float:
 
 ONE = "variables -> cpu[0]"
 KINDS: dict[str, dict[str, Any]] = {
-    "columns": {"rules": 'variables("*e*s") -> sharded(cpu[*], axis = 1)'},
+    "columns": {
+        "rules": 'variables("*e*s") -> sharded(cpu[*], axis = 1)',
+        "table": ", embeddings_constraint = MaxNorm(0.01, axis = 0)",
+    },
     "packed": {"rules": ALL, "update__aggregate": "shuffle", "update__pack": "1KiB"},
     "unequal": {"rules": ALL, "optimizer": "Adam(0.01)", "batch": [5, 3], "update__aggregate": "ring"},
     "tree": {"rules": ALL, "optimizer": "RMSprop(0.01, momentum = 0.9)", "update__aggregate": "tree"},
@@ -148,24 +141,15 @@ def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
         "RMSprop(0.01, centered = true)",
         "Nadam(0.01)",
         "Ftrl(0.1)",
+        "Adadelta(0.5)",
+        "Adamax(0.01)",
+        "Lion(0.001)",
+        "Adam(0.01, amsgrad = true)",
+        'optimizer { "table/*" -> Adamax(0.01), "*" -> Lion(0.001) }',
     ],
 )
 def test_every_optimizer_updates_pieces_as_the_whole(optimizer: str) -> None:
     """Sparse and dense gradients, slots of every shape, weight decay included."""
-    assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
-
-
-OTHERS = ["Adadelta(0.5)", "Adamax(0.01)", "Lion(0.001)", "Adam(0.01, amsgrad = true)"]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("first", range(2))
-def test_optimizers_of_groups_update_pieces_as_the_whole(first: int) -> None:
-    """Each of four optimizers has a table or a matrix in one of two turns, rows of gradients included."""
-    globs = ["table/*", "logits/kernel", "logits/bias", "norm/*"]
-    own = [OTHERS[(2 * first + at) % 4] for at in range(4)]
-    rules = ", ".join(f'"{glob}" -> {each}' for glob, each in zip(globs, own, strict=True))
-    optimizer = f"optimizer {{ {rules} }}"
     assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
 
 
@@ -214,7 +198,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
     assert [ops[each].requested for each in gathers] == ["cpu[1]", "cpu[2]", "cpu[3]"]
     assert "table/embeddings/read" not in ops
     given = examples()["word"]
-    import tensorflow as tf
 
     from compiler.graph.session_options import session_config
 
@@ -234,8 +217,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
 
 def test_a_number_that_no_row_has_is_refused(table: Any) -> None:
     """It is not taken for a row of another piece."""
-    import tensorflow as tf
-
     from compiler.graph.session_options import session_config
 
     for wrong in (-101, 100):
@@ -332,6 +313,7 @@ def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
             },
         ),
         ("TFD548", "`UnitNorm`", {"dense": ", kernel_constraint = UnitNorm(axis = 0)"}),
+        ("TFD548", "`MinMaxNorm`", {"dense": ", kernel_constraint = MinMaxNorm(0.0, 1.0, axis = [-2, 1])"}),
         ("TFD548", "`OrthogonalRegularizer`", {"dense": ", kernel_regularizer = OrthogonalRegularizer()"}),
     ],
 )
@@ -390,53 +372,3 @@ def test_a_clone_is_sent_the_gradients_of_its_part_and_the_weights_of_the_others
     assert sent.bytes == part["cpu[1]"] + part["cpu[2]"]
     copies = beside_clones([5, 4, 7], "variables -> replicated", update__aggregate="ring")
     assert sum(each.bytes for each in made.transfers) == sum(each.bytes for each in copies.transfers)
-
-
-WHOLE = np.arange(20, dtype=np.float32).reshape(5, 4)
-
-
-def line() -> tuple[Shard, ...]:
-    """Return three pieces of the elements in a line, which begin and end within rows."""
-    sizes, starts = (7, 7, 6), (0, 7, 14)
-    return tuple(
-        Shard("w", at, 3, 0, start, size, (5, 4), flat=True)
-        for at, (start, size) in enumerate(zip(starts, sizes, strict=True))
-    )
-
-
-@pytest.mark.parametrize(
-    "shards",
-    [cut("w", (5, 4), 0, 2), cut("w", (5, 4), 0, 3, axis=1), line()],
-    ids=["rows", "columns", "line"],
-)
-def test_pieces_and_the_whole_are_made_of_each_other(shards: tuple[Shard, ...]) -> None:
-    """Along either axis, or as a line of elements; a variable in one piece is itself."""
-    variables: Any = [SimpleNamespace(dtype=tf.float32, number=each.number) for each in shards]
-    saved = CutVariable(shards, tuple(variables))
-    assert (saved.shape.as_list(), saved.dtype) == ([5, 4], tf.float32)
-    pieces = pieces_of(saved, WHOLE)
-    assert [each.shape for each in pieces] == [each.shape for each in shards]
-    np.testing.assert_array_equal(pieces[0].ravel()[:2], WHOLE.ravel()[:2])
-    np.testing.assert_array_equal(whole_of(saved, pieces), WHOLE)
-    assert variables_of(saved) == tuple(variables)
-    assert variables_of(variables[0]) == (variables[0],)
-    assert [each is WHOLE for each in (*pieces_of(variables[0], WHOLE), whole_of(variables[0], [WHOLE]))] == [
-        True,
-        True,
-    ]
-
-
-def test_tensors_are_read_and_assigned_piece_by_piece() -> None:
-    """In one run of a session, whatever they consist of, unless two start from one tensor."""
-    shards = cut("w", (5, 4), 0, 2)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        parts = [tf.compat.v1.Variable(tf.zeros(each.shape), use_resource=True) for each in shards]
-        first = tf.constant(3.0)
-        step, mean = (tf.compat.v1.Variable(first, use_resource=True) for _ in range(2))
-        saved = {"w": CutVariable(shards, tuple(parts)), "step": step, "mean": mean}
-        session.run(tf.compat.v1.global_variables_initializer())
-        assign(session.run, saved, {"w": WHOLE, "step": np.float32(4.0), "mean": np.float32(5.0)})
-        found = read_saved(session.run, saved)
-    assert list(found) == ["w", "step", "mean"]
-    np.testing.assert_array_equal(found["w"], WHOLE)
-    assert (found["step"], found["mean"]) == (4.0, 5.0)

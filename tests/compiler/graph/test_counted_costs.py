@@ -7,21 +7,16 @@ from typing import Any
 
 import pytest
 
-import grammar
 from compiler.graph.adapters import tensorflow_private
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.stamp import lookups
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.tower.template import Template
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
-from tests.folders import ROOT
 from tests.graphs import graph_of
 from tests.support import Training, classifier, examples, spec_of
 from tfdeploy.runtime.session.engine import Engine
-
-DIGITS = ROOT / "examples" / "digits.tfdeploy"
 
 RESNET = """
 tfdeploy = 1
@@ -35,27 +30,6 @@ clones { batch = 2 }
 devices { cpu = 1 }
 update { optimizer = Momentum(0.1) }
 """
-
-
-@pytest.fixture(scope="module")
-def digits() -> Any:
-    """The digits example, compiled."""
-    return graph_of(grammar.load(DIGITS))
-
-
-def test_each_tower_reads_each_variable_once(digits: Any) -> None:
-    """One read per variable and tower, beside the variable."""
-    reads = [op for op in map_placement(digits).ops if op.role == "read"]
-    assert Counter(op.clone for op in reads) == {0: 4, 1: 4}
-    assert {op.requested for op in reads} == {"cpu[0]"}
-
-
-def test_a_clone_of_the_digits_has_no_more_ops_than_it_had(digits: Any) -> None:
-    """Forward, gradient and metric ops of one tower; 91 when this was written."""
-    ops = Counter(
-        op.clone for op in map_placement(digits).ops if op.role in {"forward", "gradient", "metric"}
-    )
-    assert ops[1] <= 91
 
 
 @pytest.fixture(scope="module")
@@ -87,24 +61,6 @@ def test_only_the_first_clone_makes_statistics_that_only_its_are_kept_of(
     ops = Counter(entry.clone for entry in compiled.ledger.entries.values())
     assert ops[1] == ops[2] <= 794
     assert ops[0] - ops[1] <= 431
-
-
-def test_a_step_sends_each_weight_and_each_gradient_once(digits: Any) -> None:
-    """To the second tower go its examples, the weights and the step; back come gradients and loss."""
-    weights = sum(variable.bytes for variable in map_placement(digits).variables)
-    sent = {(each.from_device, each.to_device): each for each in map_placement(digits).transfers}
-    there, back = sent["cpu[0]", "cpu[1]"], sent["cpu[1]", "cpu[0]"]
-    assert (there.tensors, there.bytes) == (7, weights + 32 * (64 + 1) * 4 + 8)
-    assert (back.tensors, back.bytes) == (5, weights + 4)
-
-
-def test_a_clone_adds_only_its_tower_and_its_part_in_the_sums() -> None:
-    """The ops that a further clone adds do not depend on how many there are."""
-    counts = []
-    for clones in (2, 3, 4):
-        compiled = graph_of(classifier(clones=clones))
-        counts.append(len(compiled.graph.get_operations()))
-    assert counts[2] - counts[1] == counts[1] - counts[0]
 
 
 def test_nodes_are_imported_six_times_whatever_the_number_of_clones(monkeypatch: pytest.MonkeyPatch) -> None:

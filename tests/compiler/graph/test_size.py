@@ -177,8 +177,3 @@ def test_clones_whose_graph_is_not_built_are_warned_of(monkeypatch: pytest.Monke
     assert (warning.code, warning.is_error) == ("TFD517", False)
     assert warning.text.endswith("ops of 64 clones")
     assert "it cannot be run" in warning.notes[-1]
-
-
-def test_an_ordinary_limit_is_that_of_a_message() -> None:
-    """The length of a message of protobuf is a signed number of 32 bits."""
-    assert size.MOST == 2**31 - 1

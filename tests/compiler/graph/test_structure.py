@@ -179,3 +179,23 @@ def test_names_of_ops_beside_the_towers(name: str, golden: Callable[[str, str], 
         )
     ]
     golden(f"names/{name.replace(' ', '_')}.txt", "".join(sorted(found)))
+
+
+@pytest.mark.parametrize(
+    "rules", ["variables -> balanced(ps[*])", "variables -> balanced(worker[*])\n updates -> worker[0]"]
+)
+def test_what_is_of_a_worker_is_where_its_own_graph_has_it(rules: str) -> None:
+    """An op that is its own is on the devices of the worker, and any other where the chief has it, too."""
+    given = {"found": TABLE, "devices": SERVERS, "batch": 4, "place": rules, "update": BETWEEN, "train": ""}
+    spec = spec_of(MODEL.format(**given))
+    chief, other = (graph_of(spec, worker=each, seed=0).step for each in (0, 1))
+    assert chief.homes == other.homes
+    assert chief.homes >= {op.device.host for op in chief.ops.values() if op.type == "ResourceApplyAdam"}
+    own = {("worker", 0): ("worker", 1)}
+    common = [name for name in chief.ops if name in other.ops and "cluster/" not in name]
+    for name in common:
+        op, twin = chief.ops[name], other.ops[name]
+        wanted = own.get(op.device.host, op.device.host) if op.own else op.device.host
+        assert (name, twin.device.host) == (name, wanted)
+    assert chief.ends.only_chief
+    assert not other.ends.of_chief

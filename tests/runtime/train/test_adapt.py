@@ -13,10 +13,8 @@ import pytest
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from tests.support import refusal, refusal_of
+from tests.support import refusal
 from tfdeploy import api
-from tfdeploy.runtime.adapted import learn_states
-from tfdeploy.runtime.plans import plan_of
 
 SPEC = """
 tfdeploy = 1
@@ -163,34 +161,3 @@ def test_a_run_that_goes_on_learns_nothing_anew(trained: Path) -> None:
             api.evaluate(spec(folder, steps=3))
     finally:
         (folder / "data.csv").write_text(data)
-
-
-@pytest.mark.parametrize(
-    ("flow", "code"),
-    [
-        ("size -> Dense(2) -> Normalization(adapt = data.train)", "TFD583"),
-        ("[size, size] -> Normalization(adapt = data.train)", "TFD369"),
-        ("(size - size) / 0 -> Normalization(adapt = data.train)", "TFD581"),
-    ],
-)
-def test_what_cannot_be_learnt_is_said_at_the_layer(folder: Path, flow: str, code: str) -> None:
-    """Weights before a layer, several tensors, and numbers that are not finite."""
-    text = f"""
-tfdeploy = 1
-model "m" {{{{
-  size = input(float32, [2])
-  label = input(int32, [])
-  x = {flow}
-  logits = x -> Dense(2)
-  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}}}
-data {{{{ train = csv("data.csv", size = ["a", "b"], label = "label") }}}}
-clones {{{{ batch = 4 }}}}
-devices {{{{ cpu = 1 }}}}
-update {{{{ optimizer = SGD(0.1) }}}}
-train {{{{ steps = {{steps}}, directory = "{{directory}}" }}}}
-"""
-    found = refusal_of(lambda: learn_states(plan_of(spec(folder, text))))
-    assert found.code == code
-    assert found.span is not None
-    assert "Normalization" in found.span.text

@@ -106,14 +106,21 @@ def test_nothing_is_dropped_before_a_layer_that_learns() -> None:
     np.testing.assert_allclose(learnt(flow, size=NUMBERS)["mean"], (NUMBERS * 2 - 1).mean(0), rtol=1e-6)
 
 
-def test_a_layer_that_is_used_twice_does_not_learn() -> None:
-    """Of two tensors, nobody knows which is meant."""
-    found = refusal_of(
-        lambda: adaptation(
-            'own = layer(Normalization(name = "own", adapt = data.train)), n = size -> own, m = away -> own'
-        )
-    )
-    assert "it is used 2 times" in f"{found.message} {found.text} {' '.join(found.notes)}"
+@pytest.mark.parametrize(
+    ("learns", "said"),
+    [
+        (
+            'own = layer(Normalization(name = "own", adapt = data.train)), n = size -> own, m = away -> own',
+            "it is used 2 times",
+        ),
+        ('n = [size, size] -> Normalization(name = "own", adapt = data.train)', "it gets several tensors"),
+    ],
+)
+def test_a_layer_learns_from_one_tensor(learns: str, said: str) -> None:
+    """Of two, nobody knows which is meant."""
+    found = refusal_of(lambda: adaptation(learns))
+    assert found.code == "TFD369"
+    assert said in f"{found.message} {found.text} {' '.join(found.notes)}"
 
 
 @pytest.mark.parametrize(("axis", "kept"), [("-1", (0,)), ("1", (0,)), ("none", (0, 1))])

@@ -15,7 +15,7 @@ from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
 from tests.graphs import graph_of
 from tests.models import data, model, train
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, spec_of
 
 FLOAT16 = {"update__precision": "mixed_float16"}
 BFLOAT16 = {"update__precision": "mixed_bfloat16"}
@@ -130,16 +130,6 @@ def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
     _, losses = train(model("normal", optimizer="SGD(0.2)", update__precision=precision), arrays, 5)
     assert losses == pytest.approx(exact, rel=0.01)
     assert losses != exact
-
-
-@pytest.mark.family(every=2)
-@pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
-def test_clones_follow_one_tower(precision: str) -> None:
-    """Three unequal clones make the weights of one tower but for the rounding of 16 bits."""
-    arrays, settings = data("words"), {"optimizer": "SGD(0.5)", "update__precision": precision}
-    expected, _ = train(model("words", **settings), arrays, 2)  # type: ignore[arg-type]  # all are strings
-    found, _ = train(model("words", clones=3, batch=(12, 5, 7), **settings), arrays, 2)  # type: ignore[arg-type]
-    assert largest_difference(found, expected) < 0.01
 
 
 @needs_bfloat16

@@ -145,10 +145,3 @@ def test_a_glob_that_matches_no_layer_is_refused_at_its_place() -> None:
     found = refusal_of(lambda: compile_step(make_plan(chain('scopes("blok*")'))))
     assert found.code == "TFD529"
     assert "block" in found.notes[0]
-
-
-def test_the_language_has_it() -> None:
-    """`scopes` has a glob, `memory` a size."""
-    update = chain('scopes("a*")').update
-    assert update.recompute == ir.Call("scopes", ("a*",))
-    assert update.recomputed_scopes == "a*"

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
-from compiler.graph.tower.refusals import (
-    check_call,
-    check_output,
-    outputs_of,
-    refusal,
-)
-from dsl.diagnostics import Diagnostic, SpecError
+from dsl.diagnostics import Diagnostic
 from tests.graphs import graph_of
 from tests.support import Training, marked, refusal_of, spec_of
 
@@ -225,61 +216,3 @@ def test_what_is_wrong_is_said_at_its_place(steps: str, written: str, code: str,
             "one number for the whole batch" if "Dice" in written else "weights of the shape [] cannot weigh"
         )
         assert reason in found.notes[0]
-
-
-def test_only_tensors_that_were_stacked_are_refused() -> None:
-    """Several tensors with one more axis in front, as many as there were; an output may have more axes."""
-    with tf.Graph().as_default():
-        pair, one = [tf.zeros((4, 3)), tf.zeros((4, 3))], [tf.zeros((4, 3))]
-        for made, values in (((4, 3), pair), ((2, 3), pair), ((4, 3, 2), pair), ((1, 4, 3), one)):
-            check_output(tf.zeros(made), "Step", values, None)
-        with pytest.raises(SpecError):
-            check_output(tf.zeros((2, 4, 3)), "Step", pair, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "shapes", "limit"),
-    [
-        ("LSTM", {"units": 2}, [(4, 6, 3)], None),
-        ("LSTM", {"units": 2}, [(4, 6)], "2 axes for"),
-        ("LSTM", {"units": 2}, [(4, 6, 3, 1)], "2 axes for"),
-        ("Dense", {"units": 2}, [(4, 6)], None),
-        ("Dense", {"units": 2}, [(4,)], "1 axis or more"),
-        ("Dense", {"units": 2}, [(4,), (4,)], None),  # Keras itself says what it thinks of a list
-        ("Softmax", {}, [(4,)], "1 axis or more"),
-        ("Softmax", {}, [(4, 1)], None),
-        ("CategoryEncoding", {"num_tokens": 3, "output_mode": "multi_hot"}, [(4,)], "1 axis or more"),
-        ("CategoryEncoding", {"num_tokens": 3, "output_mode": "one_hot"}, [(4,)], None),
-        ("ReLU", {}, [(4,)], None),
-    ],
-)
-def test_ranks_are_checked_before_a_layer_is_called(
-    name: str, settings: dict[str, Any], shapes: list[tuple[int, ...]], limit: str | None
-) -> None:
-    """By what the layer says that it takes, and by what would take examples for features."""
-    with tf.Graph().as_default():
-        layer = getattr(keras.layers, name)(**settings)
-        values = [tf.zeros(each) for each in shapes]
-        if limit is None:
-            check_call(layer, "Step", values, None)
-            return
-        with pytest.raises(SpecError) as caught:
-            check_call(layer, "Step", values, None)
-    (diagnostic,) = caught.value.diagnostics
-    assert limit in diagnostic.message
-
-
-def test_a_step_has_as_many_outputs_as_its_call() -> None:
-    """Those of lists and dictionaries are counted one by one."""
-    call: Any = SimpleNamespace(values=(5, 6, 7), span=None)
-    assert outputs_of({"b": 1, "a": [2, (3,)]}, "Step", call) == [1, 2, 3]
-    diagnostic = refusal_of(lambda: outputs_of([1, 2], "Step", call))
-    assert diagnostic.message == "`Step` has 2 outputs, and 3 are expected here"
-
-
-@pytest.mark.parametrize("fault", [MemoryError(), SpecError([]), KeyboardInterrupt()])
-def test_what_is_no_refusal_of_keras_passes(fault: BaseException) -> None:
-    """A lack of memory, what is known already, and Ctrl-C are not told as faults of a step."""
-    with pytest.raises(type(fault)) as caught, refusal("Step", [], None):
-        raise fault
-    assert caught.value is fault

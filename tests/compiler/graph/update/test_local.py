@@ -80,27 +80,6 @@ def test_clones_train_apart_and_are_averaged(sizes: tuple[int, ...], *, slots: b
 
 
 @pytest.fixture(scope="module")
-def added() -> dict[str, Any]:
-    """What four clones come to whose copies are simply added."""
-    with Training(local(4, (9, 5, 6, 4)), examples(24 * STEPS)) as training:
-        training.steps(STEPS)
-        return published(training)
-
-
-@pytest.mark.family(every=10)
-@pytest.mark.parametrize("aggregate", ["tree", "hierarchical", "shuffle", "ring", "collective"])
-@pytest.mark.parametrize("pack", [{}, {"update__pack": "2KiB"}], ids=["alone", "packed"])
-def test_every_aggregation_averages_alike(
-    aggregate: str, pack: dict[str, str], added: dict[str, Any]
-) -> None:
-    """What joins the copies does not change what they come to, packed or not."""
-    spec = local(4, (9, 5, 6, 4), update__aggregate=aggregate, **pack)
-    with Training(spec, examples(24 * STEPS)) as training:
-        training.steps(STEPS)
-        assert largest_difference(published(training), added) < 1e-4
-
-
-@pytest.fixture(scope="module")
 def graph() -> Iterator[Training]:
     """A graph of three clones, which each test that has it starts anew."""
     with Training(local(3, 8), examples(24 * 3)) as training:
@@ -137,15 +116,6 @@ def test_evaluation_reads_the_mean_and_changes_no_copy(three: Training) -> None:
         runs.append((copies, published(three)["logits/kernel"]))
     assert np.array_equal(runs[0][0], runs[1][0])
     assert runs[1][1] == pytest.approx(np.mean(runs[1][0], axis=0), abs=1e-6)
-
-
-def test_all_copies_go_on_from_a_checkpoint(three: Training) -> None:
-    """What was saved is given to every clone."""
-    three.steps(1)
-    saved = published(three)
-    three.assign(saved)
-    copies = three.session.run(three.compiled.variables["logits/kernel"].copies)
-    assert all(np.array_equal(each, saved["logits/kernel"]) for each in copies)
 
 
 @pytest.mark.family(every=2)

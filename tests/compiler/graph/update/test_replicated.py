@@ -8,7 +8,7 @@ import pytest
 from compiler.graph import saved
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of
+from tests.support import CLASSIFIER, Training, examples, spec_of
 
 LAYERS = '-> Conv2D(4, 3, activation = relu, name = "conv1") -> BatchNormalization(name = "norm")'
 
@@ -87,19 +87,3 @@ def test_restoring_makes_copies_equal() -> None:
             for suffix, slots in variable.slots.items():
                 for copy in training.session.run(slots):
                     np.testing.assert_array_equal(copy, saved[f"{name}/{suffix}"] + 1)
-
-
-@pytest.mark.full
-def test_shared_and_replicated_variables_go_together() -> None:
-    """With one variable shared and the rest replicated, the weights are those of shared ones."""
-    layers = LAYERS.partition(" -> Batch")[0]
-    text = CLASSIFIER.format(clones=3, batch=[5, 4, 7], optimizer="Adam(1e-2)", layers=layers)
-    mixed = text + 'place { variables -> replicated, variables("logits/*") -> cpu[1] }\n'
-    data = examples(48)
-    with Training(spec_of(text), data) as training:
-        training.steps(3)
-        expected = training.values()
-    for aggregate, pack in (("add_n", PACKED), ("ring", ALONE), ("ring", PACKED), ("collective", ALONE)):
-        with Training(spec_of(mixed, update__aggregate=aggregate, **pack), data) as training:
-            training.steps(3)
-            assert largest_difference(training.values(), expected) < 1e-4

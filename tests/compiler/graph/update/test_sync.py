@@ -81,14 +81,3 @@ def test_dropout_draws_anew_every_step_and_the_same_in_a_second_run() -> None:
             runs.append(training.steps(4))
     assert runs[0] == runs[1]
     assert len(set(runs[0])) == 4
-
-
-def test_reduce_sum_is_the_mean_times_the_number_of_clones() -> None:
-    """With `reduce = sum` a step is as long as the steps of all clones on their own together."""
-    data = examples(16)
-    with Training(classifier(clones=2, batch=8, optimizer="SGD(0.2)"), data) as mean:
-        mean.steps(1)
-        expected = mean.values()
-    with Training(classifier(clones=2, batch=8, optimizer="SGD(0.1)", update__reduce="sum"), data) as total:
-        total.steps(1)
-        assert largest_difference(total.values(), expected) < 1e-5

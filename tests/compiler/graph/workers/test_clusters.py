@@ -110,14 +110,6 @@ def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None
         assert tf.compat.v1.train.get_global_step(graph.graph) is graph.global_step
 
 
-@pytest.mark.full
-def test_all_workers_have_the_seed_of_the_spec() -> None:
-    """The record of a graph tells it, and TensorFlow's own random ops begin with it."""
-    for worker in (0, 1):
-        graph = known(worker, cpus=1, update="mode = async")
-        assert (graph.seed, graph.graph.seed) == (7, 7)
-
-
 def test_only_the_chief_moves_statistics_if_each_updates_by_itself() -> None:
     """The others would undo what its batches have done to them."""
     for worker, moves in ((0, True), (1, False)):
@@ -127,20 +119,6 @@ def test_only_the_chief_moves_statistics_if_each_updates_by_itself() -> None:
             changes = [op for op in users if op.type.startswith("Assign")]
             roles = {graph.ledger.entries[op.name].role for op in changes}
             assert roles == ({"init", "update"} if moves else {"init"})
-
-
-def test_what_a_worker_is_fed_has_a_name() -> None:
-    """The step of its gradients in sync, and in async a report: four numbers, as the model has no metrics."""
-    posting = known(0, workers=3, update="replication = between_graph").exchange
-    assert posting is not None
-    assert posting.tick is not None
-    assert posting.tick.name == "cluster/post/tick:0"
-    alone = known(0, workers=3, update="mode = async").exchange
-    assert alone is not None
-    assert alone.report is not None
-    assert alone.reports is not None
-    assert (alone.report.name, alone.report.shape.as_list()) == ("cluster/reports/report:0", [4])
-    assert alone.reports.shape.as_list() == [3, 4]
 
 
 @pytest.mark.parametrize("worker", [0, 1])
@@ -157,27 +135,6 @@ def test_a_worker_gives_its_part_of_the_mean_of_statistics(worker: int) -> None:
         and (value := tf.get_static_value(op.inputs[1])) is not None
     ]
     assert shares == pytest.approx([1 / 3] * 2)
-
-
-@pytest.mark.family(every=2)
-@pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])
-def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
-    cpus: int, scopes: tuple[str, ...]
-) -> None:
-    """Each graph counts its own towers from zero, so all graphs name their ops alike; numbers are of all."""
-    first, second = (known(worker, cpus=cpus, update="mode = async") for worker in (0, 1))
-    assert [each.scope for each in second.clones] == list(scopes)
-    assert [each.number for each in second.plan.towers] == [cpus + at for at in range(cpus)]
-    inside = [
-        {op.name for op in graph.graph.get_operations() if "logits/MatMul" in op.name}
-        for graph in (first, second)
-    ]
-    assert inside[0] == inside[1]
-    wanted = {f"{scope}/logits/MatMul".removeprefix("/") for scope in scopes}
-    assert wanted <= inside[1]
-    for at, scope in enumerate(scopes):
-        matmul = second.ledger.entries[f"{scope}/logits/MatMul".removeprefix("/")]
-        assert matmul.device.ref == f"worker[1].cpu[{at}]"
 
 
 @pytest.mark.full

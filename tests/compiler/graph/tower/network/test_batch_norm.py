@@ -9,11 +9,9 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.tower.network.normalization import BatchNormalization, Exchanges, SyncPolicy
-from compiler.graph.tower.traces import only_first_keeps_statistics
-from compiler.pipeline import make_plan
 from tests.graphs import graph_of, map_of
 from tests.models import data, model, train
-from tests.support import Training, classifier, largest_difference, marked, refusal_of
+from tests.support import largest_difference, marked, refusal_of
 
 SYNCHRONIZED = {"update__batch_norm": "synchronized"}
 
@@ -97,18 +95,6 @@ def test_mean_weights_variances_by_examples() -> None:
     assert found["norm/moving_variance"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_replicated_statistics_stay_equal() -> None:
-    """Every copy of a statistic gets the same new value."""
-    for how in ("first", "mean", "synchronized"):
-        spec = model("normal", clones=2, batch=12, place="variables -> replicated", update__batch_norm=how)
-        with Training(spec, data("normal")) as training:
-            training.steps(2)
-            copies = training.compiled.variables["norm/moving_mean"].copies
-            first, second = training.session.run(copies)
-        assert first.tolist() == second.tolist()
-        assert np.abs(first).max() > 0
-
-
 def test_the_sums_lie_with_the_layer_of_clone_0() -> None:
     """What joins the clones is aggregation, on the device of clone 0's layer, also under a rule for it."""
     spec = model("normal", clones=2, batch=12, devices=3, place='ops("norm/*") -> cpu[2]', **SYNCHRONIZED)
@@ -143,17 +129,3 @@ def test_clones_that_do_not_compute_together_cannot_synchronize_a_layer() -> Non
         "its statistics cannot be synchronized: under `mode = async` clones do not compute at the same time",
     )
     assert marked(found).startswith("BatchNormalization(")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "only_first"),
-    [
-        ({}, True),
-        ({"update__batch_norm": "mean"}, False),
-        ({"update__accumulate": "2"}, False),
-        ({"update__mode": "async"}, False),
-    ],
-)
-def test_statistics_are_discarded_if_those_of_clone_0_are_kept(overrides: Any, *, only_first: bool) -> None:
-    """Each micro-batch starts from those of the one before, and each clone of other modes has its own."""
-    assert only_first_keeps_statistics(make_plan(classifier(**overrides))) == only_first

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras.src.backend.common.masking import set_keras_mask
 
-from compiler.graph.tower.network.losses import measure, weights_of_examples
+from compiler.graph.tower.network.losses import measure
 from tests.support import Training, spec_of
 
 
@@ -39,64 +39,6 @@ def test_value_over_weight_is_what_keras_gives(shape: Any, reduction: str, masks
             values = {target: targets, prediction: outputs, mask: given}
             ours, theirs = session.run([mean, loss(target, prediction)], values)
     assert ours == pytest.approx(theirs, rel=1e-5)
-
-
-def test_losses_that_look_at_the_whole_batch_are_known() -> None:
-    """Dice and Tversky over everything, and pairs of examples; not what is a mean over examples."""
-    with tf.Graph().as_default():
-        images = tf.compat.v1.placeholder(tf.float32, (4, 3, 3, 1))
-        ranks, rows = tf.compat.v1.placeholder(tf.int32, (4,)), tf.compat.v1.placeholder(tf.float32, (4, 3))
-        whole = [keras.losses.Dice(), keras.losses.Tversky()]
-        assert all(measure(each, images, images, 4).joins_examples for each in whole)
-        assert measure(keras.losses.Circle(), ranks, rows, 4).joins_examples
-        assert not measure(keras.losses.Dice(axis=(1, 2, 3)), images, images, 4).joins_examples
-        assert not measure(keras.losses.MeanSquaredError(), images, images, 4).joins_examples
-
-
-SPARSE, DENSE = "SparseCategoricalCrossentropy", "CategoricalCrossentropy"
-BY_CLASS = (0.5, 3.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "given", "by_class", "expected"),
-    [
-        (DENSE, [[1.0, 0.0]], None, (), None),
-        (DENSE, [[1.0, 0.0], [0.0, 1.0]], [2.0, 3.0], (), [2.0, 3.0]),
-        (DENSE, [[0.9, 0.1, 0.0], [0.1, 0.9, 0.0], [0.2, 0.2, 0.6]], None, BY_CLASS, [0.5, 3.0, 1.0]),
-        (DENSE, [[0.9, 0.1], [0.1, 0.9]], [2.0, 4.0], BY_CLASS, [1.0, 12.0]),
-        (SPARSE, [0, 1, 2, -1, 9], None, BY_CLASS, [0.5, 3.0, 1.0, 1.0, 1.0]),
-        (SPARSE, [[0], [1], [2]], [1.0, 2.0, 3.0], BY_CLASS, [0.5, 6.0, 3.0]),
-        (SPARSE, [[0, 1], [2, 0]], None, BY_CLASS, [[0.5, 3.0], [1.0, 0.5]]),
-        (SPARSE, [0.4, 0.6], None, BY_CLASS, [0.5, 3.0]),
-        ("BinaryCrossentropy", [[0.0], [1.0]], None, BY_CLASS, [0.5, 3.0]),
-    ],
-)
-def test_examples_count_by_their_weights_and_classes(
-    name: str, target: Any, given: Any, by_class: tuple[float, ...], expected: Any
-) -> None:
-    """A class is a number or the place of the largest number; one beyond the list counts 1."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        weights = None if given is None else tf.constant(given, tf.float64)
-        found = weights_of_examples(name, tf.constant(target), weights, by_class)
-        if expected is None:
-            assert found is None
-        else:
-            assert found.dtype == tf.float32
-            np.testing.assert_allclose(session.run(found), np.array(expected, np.float32))
-
-
-@pytest.mark.parametrize(("shape", "wrong"), [((4,), [(), (4, 2)]), ((4, 3), [(), (4,), (4, 2), (4, 3, 2)])])
-def test_weights_that_fit_the_values_are_taken(shape: tuple[int, ...], wrong: list[tuple[int, ...]]) -> None:
-    """One for each value of the loss; others would be spread along a wrong axis."""
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    with tf.Graph().as_default():
-        tags, logits = tf.zeros(shape, tf.int32), tf.zeros((*shape, 2))
-        assert measure(loss, tags, logits, 4, tf.ones(shape)).weight is None
-        for each in wrong:
-            with pytest.raises(ValueError, match="weights of the shape"):
-                measure(loss, tags, logits, 4, tf.ones(each))
-        with pytest.raises(ValueError, match="one number for the whole batch"):
-            measure(keras.losses.Dice(), logits, logits, 4, tf.ones((4,)))
 
 
 TEXT = """

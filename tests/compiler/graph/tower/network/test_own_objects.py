@@ -10,13 +10,16 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
+from compiler.graph.tower.network.network import activation_of, make
 from compiler.graph.user_code import load_function
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import Training, refusal_of, spec_of
 
-MODULE = Path(__file__).with_name("mine.py")
+FILE_OF_MINE = Path(__file__).with_name("mine.py")
 
 MODEL = """
 tfdeploy = 1
@@ -54,7 +57,7 @@ train { seed = 3 }
 
 
 def _spec(text: str, folder: Path) -> ir.Spec:
-    shutil.copy(MODULE, folder / "mine.py")
+    shutil.copy(FILE_OF_MINE, folder / "mine.py")
     return spec_of(text)
 
 
@@ -217,3 +220,91 @@ def test_arguments_of_the_users_code_are_objects_of_the_users_and_of_keras(tmp_p
         next(values[name] for name in values if name.endswith(each)) for each in ("/kernel", "/bias")
     )
     np.testing.assert_allclose(outputs, 2.0 * np.sin(2.0 * (x @ kernel + bias)), rtol=1e-5)
+
+
+OWN_LAYER = """
+tfdeploy = 1
+model "own" {
+  x = input(float32, [4])
+  y = input(int32, [])
+  logits = x -> python("own_layers:scaled", units = 8, factor = 2.0) -> Dense(3)
+  loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+"""
+
+MODULE = """
+import keras
+
+def scaled(units, factor=1.0):
+    return keras.Sequential([keras.layers.Dense(units), keras.layers.Rescaling(factor)])
+
+def nothing(units, factor=1.0):
+    return units
+"""
+
+
+def _compile(text: str, folder: Path) -> list[str]:
+    """Return the names of the weights of a spec in a folder with the module beside it."""
+    (folder / "own_layers.py").write_text(MODULE)
+    return list(graph_of(spec_of(text), base=str(folder)).weights)
+
+
+def test_a_function_beside_the_spec_makes_a_layer(tmp_path: Path) -> None:
+    """Its keyword arguments are passed on, and its weights are named after it."""
+    names = _compile(OWN_LAYER, tmp_path)
+    assert names == ["scaled/dense/kernel", "scaled/dense/bias", "dense/kernel", "dense/bias"]
+
+
+def test_cells_in_a_list_are_layers() -> None:
+    """`StackedRNNCells` has a list of calls as its argument, each of which makes a cell with weights."""
+    text = OWN_LAYER.replace(
+        'python("own_layers:scaled", units = 8, factor = 2.0)',
+        "Reshape([2, 2]) -> RNN(StackedRNNCells([LSTMCell(4), GRUCell(3)]), name = 'rnn')".replace("'", '"'),
+    )
+    names = list(graph_of(spec_of(text)).weights)
+    cells = "rnn/stacked_rnn_cells"
+    assert [name.removeprefix(cells) for name in names if name.startswith(cells)] == [
+        f"/{cell}/{weight}"
+        for cell in ("lstm_cell", "gru_cell")
+        for weight in ("kernel", "recurrent_kernel", "bias")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((3, None, True, ir.Call("Ones"), ir.Call("Constant", (2.0,)), "l1"), {}),
+        ((3, None, True, ir.Call("ones"), ir.Call("Constant", (2.0,)), ir.Call("L1", (0.01,))), {}),
+        ((3,), {"kernel_regularizer": "l1", "bias_initializer": ir.Call("Constant", (), {"value": 2.0})}),
+    ],
+)
+def test_objects_in_arguments_are_of_the_kind_of_their_place(
+    arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """By position as by name. A regularizer has no tensors, because other graphs use it."""
+    with tf.Graph().as_default():
+        layer = make(ir.Call("Dense", arguments, named), "layer", name="own")
+        assert (layer.units, layer.name, layer.bias_initializer.value) == (3, "own", 2.0)
+        assert layer.kernel_regularizer.l1 == pytest.approx(0.01)
+        assert not isinstance(layer.kernel_regularizer.l1, tf.Tensor)
+
+
+NUMBERS = np.array([[-2.0, -0.5, 0.5, 3.0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "wanted"),
+    [
+        ("leaky_relu", [], {"negative_slope": 0.5}, [-1.0, -0.25, 0.5, 3.0]),
+        ("leaky_relu", [0.5], {}, [-1.0, -0.25, 0.5, 3.0]),
+        ("relu", [], {"max_value": 2.0}, [0.0, 0.0, 0.5, 2.0]),
+        ("relu", [0.5], {"max_value": 2.0}, [-1.0, -0.25, 0.5, 2.0]),
+        ("elu", [2.0], {}, [2 * np.expm1(-2), 2 * np.expm1(-0.5), 0.5, 3.0]),
+    ],
+)
+def test_arguments_go_to_the_activation(
+    name: str, args: list[Any], kwargs: dict[str, Any], wanted: list[float]
+) -> None:
+    """By place and by name, and what is not given has its default."""
+    made = activation_of(name, *args, **kwargs)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(made(NUMBERS)), [wanted], rtol=1e-6)

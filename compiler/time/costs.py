@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, evolve, field, frozen
 
 from compiler.figures import gathered
-from compiler.time.profile import FoundProfile, OpCost, Profile
+from compiler.time.profile import FoundProfile, LinkCost, OpCost, Profile
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
@@ -84,51 +84,6 @@ class Setting:
         return device.kind == "gpu" and not self.emulated
 
 
-@frozen
-class Link:
-    """A link from one device to another.
-
-    Attributes:
-        latency: The seconds of an empty tensor.
-        bytes_per_second: Its speed; None if tensors are handed over without a copy.
-        message: The seconds for which a tensor takes the link, besides those of its bytes.
-        processors: The cores that the bytes use meanwhile, those of both ends together.
-        work: The seconds that processors need for a tensor besides its bytes, in all.
-        asking: The seconds for which a thread of the receiver asks for a tensor, at the start of the step.
-        giving: The seconds for which a thread of the sender hands it over.
-    """
-
-    latency: float
-    bytes_per_second: float | None
-    message: float = 0.0
-    processors: float = 0.0
-    work: float = 0.0
-    asking: float = 0.0
-    giving: float = 0.0
-
-    def seconds(self, size: int) -> float:
-        """Return how long the link is taken by a tensor of `size` bytes, without the latency."""
-        return self.message + self._carrying(size)
-
-    def cores(self, size: int) -> float:
-        """Return the cores that both ends together use while the link is taken by a tensor."""
-        taken = self.seconds(size)
-        work = max(0.0, self.work - self.asking - self.giving)
-        return (work + self.processors * self._carrying(size)) / taken if taken else 0.0
-
-    @property
-    def thread_cores(self) -> float:
-        """The cores that a thread uses while it asks for a tensor or hands it over.
-
-        A part of that it waits for others.
-        """
-        threads = self.asking + self.giving
-        return min(1.0, self.work / threads) if threads else 1.0
-
-    def _carrying(self, size: int) -> float:
-        return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
-
-
 @frozen(eq=False)
 class Costs:
     """What a simulation asks about the machines of a step: by a profile, or by the table of hardware.
@@ -156,8 +111,8 @@ class Costs:
     hand_over: float
     awake: float
     estimate: bool
-    near: Link
-    network: Link
+    near: LinkCost
+    network: LinkCost
     source: str = field(default="", kw_only=True)
     _on_cpu: Callable[[TimedOp], Cost] = field(repr=False)
     _known: dict[tuple[object, ...], Cost] = field(factory=dict, init=False, repr=False)
@@ -173,13 +128,17 @@ class Costs:
             found = self._known[key] = cost
         return found
 
-    def link(self, source: Device, target: Device) -> Link:
+    def link(self, source: Device, target: Device) -> LinkCost:
         """Return the link from one device to another."""
         if not self.setting.one_process and source.host != target.host:
             return self.network
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
-            return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
+            return LinkCost("process", self.gpu.latency, self.setting.link_speed or self.gpu.link)
         return self.near
+
+
+NETWORK = LinkCost("network", hardware.NETWORK_LATENCY, hardware.NETWORK_SPEED)
+"""The link between processes as long as none was measured."""
 
 
 def table_costs(gpu: Hardware | None, cpu: Hardware, cores: int, setting: Setting | None = None) -> Costs:
@@ -200,8 +159,8 @@ def table_costs(gpu: Hardware | None, cpu: Hardware, cores: int, setting: Settin
         hand_over=cpu.latency,
         awake=0.0,
         estimate=True,
-        near=Link(0.0, None),
-        network=Link(hardware.NETWORK_LATENCY, setting.link_speed or hardware.NETWORK_SPEED),
+        near=LinkCost("process", 0.0, None),
+        network=evolve(NETWORK, bytes_per_second=setting.link_speed or NETWORK.bytes_per_second),
         on_cpu=on_cpu,
     )
 
@@ -210,12 +169,8 @@ def profiled_costs(profile: Profile, setting: Setting | None = None, gpu: Hardwa
     """Return the costs by a profile; those of GPUs by the table."""
     setting = setting or Setting()
     links = {each.kind: each for each in reversed(profile.links)}
-    near, far = links.get("process"), links.get("network")
-    network = Link(hardware.NETWORK_LATENCY, setting.link_speed or hardware.NETWORK_SPEED)
-    if far is not None:
-        speed = setting.link_speed or far.bytes_per_second
-        work = far.processors * far.message if far.work is None else far.work
-        network = Link(far.latency, speed, far.message, far.processors, work, far.asking, far.giving)
+    near, far = links.get("process"), links.get("network", NETWORK)
+    network = evolve(far, bytes_per_second=setting.link_speed or far.bytes_per_second)
     start = profile.step_start
     if not setting.one_process:
         start = hardware.CLUSTER_START if profile.cluster_start is None else profile.cluster_start
@@ -229,7 +184,7 @@ def profiled_costs(profile: Profile, setting: Setting | None = None, gpu: Hardwa
         hand_over=profile.hand_over,
         awake=profile.awake if profile.tower_awake is None else profile.tower_awake,
         estimate=gpu is not None,
-        near=Link(near.latency if near is not None else 0.0, None),
+        near=LinkCost("process", near.latency if near is not None else 0.0, None),
         network=network,
         on_cpu=_Measured(profile).cost,
     )

@@ -92,6 +92,32 @@ class LinkCost:
     asking: float = 0.0
     giving: float = 0.0
 
+    def seconds(self, size: int) -> float:
+        """Return how long the link is taken by a tensor of `size` bytes, without the latency."""
+        return self.message + self._carrying(size)
+
+    def cores(self, size: int) -> float:
+        """Return the cores that both ends together use while the link is taken by a tensor."""
+        taken = self.seconds(size)
+        work = max(0.0, self._work - self.asking - self.giving)
+        return (work + self.processors * self._carrying(size)) / taken if taken else 0.0
+
+    @property
+    def thread_cores(self) -> float:
+        """The cores that a thread uses while it asks for a tensor or hands it over.
+
+        A part of that it waits for others.
+        """
+        threads = self.asking + self.giving
+        return min(1.0, self._work / threads) if threads else 1.0
+
+    @property
+    def _work(self) -> float:
+        return self.processors * self.message if self.work is None else self.work
+
+    def _carrying(self, size: int) -> float:
+        return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
+
 
 @frozen
 class Profile:

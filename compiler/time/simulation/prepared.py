@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from attrs import define, field, frozen
 
-from compiler.time.costs import Cost, Costs, Link
+from compiler.time.costs import Cost, Costs
+from compiler.time.profile import LinkCost
 from compiler.time.simulation.machines import spread
 from compiler.time.work import StepWork
 from compiler.topology import Device, Host
@@ -55,7 +56,7 @@ class Send:
     target: Device
     tensor: str
     size: int
-    link: Link
+    link: LinkCost
     targets: list[int] = field(factory=list)
     times: int = 1
     rounds: int = 1
@@ -207,7 +208,7 @@ def _connections(
     sent: list[list[int]] = [[] for _ in ops]
     sends: list[Send] = []
     known: dict[tuple[int, str, int], Send] = {}
-    links: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], LinkCost] = {}
     for arrow in work.arrows:
         at, target = arrow.source, arrow.target
         pair = (devices[at], devices[target])

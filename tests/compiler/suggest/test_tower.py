@@ -20,7 +20,8 @@ from compiler.suggest.tower import (
     variable_rules_of,
 )
 from compiler.suggest.variations import variable_rules
-from compiler.time.costs import Cost, Link
+from compiler.time.costs import Cost
+from compiler.time.profile import LinkCost
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device, declare
 from dsl import ir
@@ -46,10 +47,10 @@ class Costs:
         """Return the cost of an op."""
         return Cost(0.0, op.flops / 10, op.flops / 10, op.flops / 10)
 
-    def link(self, source: Device, target: Device) -> Link:
+    def link(self, source: Device, target: Device) -> LinkCost:
         """Return the same link between any two devices."""
         del source, target
-        return Link(0.0, 1.0)
+        return LinkCost("network", 0.0, 1.0)
 
 
 def chain(sent: dict[str, int]) -> StepWork:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from compiler.time.costs import Cost, Link
+from compiler.time.costs import Cost
+from compiler.time.profile import LinkCost
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
 
@@ -44,11 +45,18 @@ class Machine:
         wide = alone * self.widening
         return Cost(self.start, alone, alone * self.crowding, wide, wide_cores=self.wide_cores)
 
-    def link(self, source: Device, target: Device) -> Link:
+    def link(self, source: Device, target: Device) -> LinkCost:
         """Return the link from one device to another."""
         del source, target
-        return Link(
-            self.latency, self.speed, self.message, self.processors, self.work, self.asking, self.giving
+        return LinkCost(
+            "network",
+            self.latency,
+            self.speed,
+            self.message,
+            self.processors,
+            self.work,
+            self.asking,
+            self.giving,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.time.costs import Costs, Link, Setting, choose_costs, profiled_costs, table_costs
+from compiler.time.costs import Costs, Setting, choose_costs, profiled_costs, table_costs
 from compiler.time.profile import FoundProfile, LinkCost, MeasuredMachine, OpCost, Profile
 from compiler.time.work import Signature, TimedOp, flops
 from compiler.topology import Device
@@ -119,22 +119,26 @@ def test_links_of_which_nothing_was_measured() -> None:
     beside, apart = Device("cpu", 1, "worker", 0), Setting(one_process=False)
     unmeasured = evolve(PROFILE, links=())
     for costs in (profiled_costs(unmeasured, apart), table_costs(None, TABLE["cpu"], 2, apart)):
-        assert costs.link(near, far) == Link(NETWORK_LATENCY, NETWORK_SPEED)
-        assert costs.link(near, beside) == Link(0.0, None)
+        assert costs.link(near, far) == LinkCost("network", NETWORK_LATENCY, NETWORK_SPEED)
+        assert costs.link(near, beside) == LinkCost("process", 0.0, None)
     inside = evolve(unmeasured, links=(LinkCost("process", 3e-6, None),))
     mixed = profiled_costs(inside, gpu=TABLE["v100"])
     for costs in (mixed, table_costs(TABLE["v100"], TABLE["cpu"], 2)):
         for pair in ((CPU, GPU), (GPU, CPU), (GPU, GPU)):
-            assert costs.link(*pair) == Link(TABLE["v100"].latency, TABLE["v100"].link)
-    assert mixed.link(CPU, CPU) == Link(3e-6, None)
-    assert profiled_costs(inside, Setting(emulated=True), TABLE["v100"]).link(GPU, CPU) == Link(3e-6, None)
+            assert costs.link(*pair) == LinkCost("process", TABLE["v100"].latency, TABLE["v100"].link)
+    assert mixed.link(CPU, CPU) == LinkCost("process", 3e-6, None)
+    assert profiled_costs(inside, Setting(emulated=True), TABLE["v100"]).link(GPU, CPU) == LinkCost(
+        "process", 3e-6, None
+    )
 
 
 def test_a_tensor_without_a_time_uses_no_core() -> None:
     """What takes no time is not divided by it; asking and giving are not counted twice."""
-    assert Link(1e-6, None).cores(10**9) == 0
-    assert Link(1e-6, 1e8, message=1e-3, processors=2.0, work=3e-3).cores(10**5) == pytest.approx(5 / 2)
-    assert Link(1e-6, 1e8, message=1e-3, work=1e-3, asking=1e-3, giving=1e-3).cores(0) == 0
+    assert LinkCost("process", 1e-6, None).cores(10**9) == 0
+    assert LinkCost("process", 1e-6, 1e8, message=1e-3, processors=2.0, work=3e-3).cores(
+        10**5
+    ) == pytest.approx(5 / 2)
+    assert LinkCost("process", 1e-6, 1e8, message=1e-3, work=1e-3, asking=1e-3, giving=1e-3).cores(0) == 0
 
 
 def test_the_start_of_a_step() -> None:

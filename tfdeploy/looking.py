@@ -259,9 +259,11 @@ def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = Non
     from compiler.conditions import check_expectations
     from compiler.kinds.layout import NO_EXTRAS
     from dsl.diagnostics import SpecError
+    from tfdeploy.progress import without_progress
     from tfdeploy.runtime.many_clones import map_by_kinds
 
-    found = map_by_kinds(spec, profile=profile, extras=extras or NO_EXTRAS)
+    with without_progress():
+        found = map_by_kinds(spec, profile=profile, extras=extras or NO_EXTRAS)
     if isinstance(found, str):
         return None
     for each in found.warnings:

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.plans import SharedTowers
 
 
-def start(common: Common) -> None:
-    """Start TensorFlow, which takes seconds."""
-    from tfdeploy.runtime.start_tensorflow import start_tensorflow
-
-    with busy("starting TensorFlow", plain=False):
-        start_tensorflow(verbose=common.verbose)
-
-
 @frozen
 class BuiltGraph:
     """What a spec was compiled to.
@@ -145,8 +137,6 @@ class Builder:
             profile=self.profile,
             extras=extras,
             towers=self.towers,
-            start=lambda: start(self.common),
-            telling=busy,
         )
         if not isinstance(found, str) and found.warnings:
             show(found.warnings, self.common)
@@ -172,11 +162,12 @@ class Builder:
         from compiler.time.profile import find_profile
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import plan_of, step_of_plan
+        from tfdeploy.runtime.start_tensorflow import start_telling
 
         timed = timed or forecast
         machine = find_profile(spec.path, self.profile) if timed else None  # before anything takes long
         plan, name = plan_of(spec, emulate=self.emulate, verbose=self.common.verbose), spec.model.name
-        start(self.common)
+        start_telling(verbose=self.common.verbose)
         with busy(said_of_graph(plan, because)):
             compiled = step_of_plan(adapted(plan), self.towers)
             from compiler.conditions import has_limits, warnings_of

@@ -5,7 +5,6 @@ Places are explained in the same way: by kinds, or by the graph.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -14,26 +13,17 @@ from compiler.kinds.grid import NotAlikeError
 from compiler.kinds.layout import NO_EXTRAS, why_not
 from compiler.mapping.explanation import Explained
 from compiler.time.profile import find_profile
+from tfdeploy.progress import busy
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import many_of, plan_of
+from tfdeploy.runtime.start_tensorflow import start_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.many_clones import ManyClones
     from compiler.kinds.layout import Extras
     from dsl import ir
     from tfdeploy.runtime.plans import SharedTowers
-
-    Telling = Callable[[str], AbstractContextManager[None]]
-
-
-def _say_nothing(doing: str) -> AbstractContextManager[None]:
-    """Say nothing while something is done."""
-    del doing
-    return nullcontext()
 
 
 def map_by_kinds(
@@ -44,8 +34,6 @@ def map_by_kinds(
     profile: str | None = None,
     extras: Extras = NO_EXTRAS,
     towers: SharedTowers | None = None,
-    start: Callable[[], None] = lambda: None,
-    telling: Telling = _say_nothing,
 ) -> ManyClones | str:
     """Return the map of the clones of a spec by kinds, or why the graph of all of them has to be built.
 
@@ -60,8 +48,8 @@ def map_by_kinds(
     reason = why_not(plan)
     if reason is not None:
         return reason
-    start()
-    with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
+    start_telling(verbose=verbose)
+    with busy(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan)
         try:
             found = many_of(plan, machine=machine, extras=extras, towers=towers)

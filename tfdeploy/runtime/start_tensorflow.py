@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from compiler.process import collector_paused, require_addresses, require_files
 from tfdeploy.own_process import is_owned, not_interruptible
+from tfdeploy.progress import busy
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAME = "localhost"
@@ -76,6 +77,12 @@ have the threads that the first one asks for, which may be for reading examples 
 """
 
 FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no consequence
+
+
+def start_telling(*, verbose: bool = False) -> None:
+    """Start TensorFlow, with a spinner if somebody looks on: it takes seconds."""
+    with busy("starting TensorFlow", plain=False):
+        start_tensorflow(verbose=verbose)
 
 
 def start_tensorflow(*, verbose: bool = False) -> Any:

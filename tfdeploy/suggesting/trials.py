@@ -23,6 +23,7 @@ from dsl import syntax
 from dsl.diagnostics import SpecError
 from tfdeploy.progress import busy
 from tfdeploy.runtime.plans import SharedTowers
+from tfdeploy.runtime.start_tensorflow import start_telling
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -131,7 +132,7 @@ class Trials:
         plan = self.plan(self.read(text))
         if not are_many(plan):
             return None
-        self._start()
+        start_telling(verbose=self.verbose)
         try:
             with busy(f"placing {len(plan.all_towers)} clones of {plan.spec.model.name} that are alike"):
                 found = self._tried_with_many(text, Changes(), plan)
@@ -226,7 +227,7 @@ class Trials:
 
         text = self.text(changes)
         spec = self.read(text)
-        self._start()
+        start_telling(verbose=self.verbose)
         with busy(f"building placement {self.built + 1} of {spec.model.name}"):
             compiled = in_graph(self._compile(spec))
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
@@ -288,12 +289,6 @@ class Trials:
 
         plan = adapted(self.plan(spec))
         return step_of_plan(evolve(plan, model=plan.model.assumed), self._towers)
-
-    def _start(self) -> None:
-        from tfdeploy.runtime.start_tensorflow import start_tensorflow
-
-        with busy("starting TensorFlow", plain=False):
-            start_tensorflow(verbose=self.verbose)
 
     def _costs(self, work: StepWork, plan: Plan) -> Costs | None:
         """Return what the ops of a step cost, if there can be a forecast of its time."""

@@ -117,14 +117,14 @@ def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -
     """Do the work of a process that measures with a number of threads; the other one has shown warnings."""
     import grammar
     from dsl.files.typed_json import to_json
-    from tfdeploy.cli.building import start
     from tfdeploy.runtime.calibrate.measure import measure
     from tfdeploy.runtime.calibrate.processes import Turns
+    from tfdeploy.runtime.start_tensorflow import start_telling
 
     turns = Turns()
     turns()
     spec = grammar.load(path, common.overrides, allow_python=common.allow_python)
-    start(common)
+    start_telling(verbose=common.verbose)
     found = measure(spec, request, turns)
     answer.write_text(to_json(found), encoding="utf-8")
 

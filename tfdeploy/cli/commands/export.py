@@ -48,14 +48,15 @@ from tfdeploy.cli.options import (
 def compile_command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
-    from tfdeploy.cli.building import Builder, start
+    from tfdeploy.cli.building import Builder
     from tfdeploy.runtime.records.files import GRAPH_FILES, InputFiles, require_free_folder
+    from tfdeploy.runtime.start_tensorflow import start_telling
 
     reading = InputFiles.of(loaded)
     for name in GRAPH_FILES:
         reading.require_not_input(out / name)
     require_free_folder(out, force=force)
-    start(common)  # quietly, before conditions on a graph import TensorFlow
+    start_telling(verbose=common.verbose)  # quietly, before conditions on a graph import TensorFlow
     from compiler.conditions import needs_memory, needs_time, require_expectations
 
     built = Builder(common, emulate).build(loaded, forecast=needs_memory(loaded) or needs_time(loaded))

@@ -173,12 +173,12 @@ def _from_data(common: Common, data: _Examples, spec: Path | None) -> int:
     """Write a spec with a first model of what some examples hold."""
     stem = data.path.name.split(".")[0].replace("*", "") or "spec"
     target = _target(spec, stem)
-    from tfdeploy.cli.building import start
     from tfdeploy.runtime.records.files import require_new, write_new
+    from tfdeploy.runtime.start_tensorflow import start_telling
 
     require_new([target])
 
-    start(common)
+    start_telling(verbose=common.verbose)
     from tfdeploy.onramp.examples import first_spec
 
     found = data.found()
@@ -203,12 +203,12 @@ def _from_keras(
     stem = source.rpartition(":")[2] if ":" in source else Path(source).stem
     target = _target(spec, stem)
     weights = target.with_name(f"{target.stem}.weights.h5")
-    from tfdeploy.cli.building import start
     from tfdeploy.runtime.records.files import require_new, write_new
+    from tfdeploy.runtime.start_tensorflow import start_telling
 
     require_new((target, weights))
 
-    start(common)
+    start_telling(verbose=common.verbose)
     from tfdeploy.onramp.convert import convert
     from tfdeploy.onramp.reading import read_model
 

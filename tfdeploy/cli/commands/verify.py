@@ -62,9 +62,9 @@ def command(
     if kill and not launch:
         raise click.UsageError("--kill is about the processes of --launch")
     loaded = read_spec(spec, common)
-    from tfdeploy.cli.building import start
+    from tfdeploy.runtime.start_tensorflow import start_telling
 
-    start(common)
+    start_telling(verbose=common.verbose)
     from compiler.figures import plural
     from tfdeploy.runtime.verify import Options, Verification, report
 

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
@@ -29,12 +29,17 @@ T = TypeVar("T")
 class CloneThreads(Generic[T]):
     """A thread for each clone that makes updates, as many in all as `allow` permits.
 
-    If an update raises an exception, no further update begins, and `result` raises the exception.
+    A clone that would be too far ahead after its next update waits. The slowest clone never waits, so all
+    updates end. If one raises an exception, no further one begins, and `result` raises the exception.
 
     Args:
         loops: The training ops of each clone.
         update: Makes one update of a clone; the second argument is whether it is the first one of the clone.
         staleness: The most updates by which a clone may be ahead of the slowest one; None for no bound.
+
+    Attributes:
+        begun: The number of updates that have begun.
+        made: The number of updates of each clone that have ended.
     """
 
     def __init__(
@@ -43,10 +48,12 @@ class CloneThreads(Generic[T]):
         update: Callable[[TrainLoop, bool], T],
         staleness: int | None = None,
     ) -> None:
-        self.tickets = Tickets(len(loops), staleness)
+        self.staleness = staleness
+        self.begun, self.made = 0, [0] * len(loops)
+        self._until, self._closed, self._taken = 0, False, 0
+        self._changed = threading.Condition()
         self._update = update
         self._results: queue.Queue[T | BaseException] = queue.Queue()
-        self._taken = 0
         self._threads = [
             threading.Thread(target=self._repeat, args=(loop,), name=f"clone {loop.clone}", daemon=True)
             for loop in loops
@@ -55,8 +62,10 @@ class CloneThreads(Generic[T]):
             thread.start()
 
     def allow(self, until: int) -> None:
-        """Permit updates up to number `until`, counted from the first one, to begin."""
-        self.tickets.allow(until)
+        """Permit updates up to number `until`, counted from the first one, to begin, and no further ones."""
+        with self._changed:
+            self._until = until
+            self._changed.notify_all()
 
     def result(self) -> T:
         """Wait until an update ends, and return its result."""
@@ -69,68 +78,41 @@ class CloneThreads(Generic[T]):
 
     def settle(self) -> list[T]:
         """Permit no further updates, wait for those that have begun, and return the remaining results."""
-        self.tickets.allow(0)
+        self.allow(0)
         found = []
-        while self._taken < self.tickets.begun:
+        while self._taken < self.begun:
             found.append(self.result())
         return found
 
     def close(self) -> None:
         """End the threads, and wait until no update is running."""
-        self.tickets.close()
+        self._end()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
 
-    def _repeat(self, loop: TrainLoop) -> None:
-        first = True
-        while self.tickets.take(loop.clone):
-            try:
-                given = self._update(loop, first)
-            except BaseException as fault:  # noqa: BLE001  # handed to the thread that waits
-                self.tickets.close()
-                self._results.put(fault)
-                return
-            first = False
-            self._results.put(given)  # before others may begin, so that results come in the order of updates
-            self.tickets.give_back(loop.clone)
-
-
-@define
-class Tickets:
-    """Decides which clone may begin an update: each update needs a ticket, which the clone's thread takes.
-
-    Attributes:
-        staleness: The most updates by which a clone may be ahead of another one. A clone that would be
-            further ahead after its next update waits. The slowest clone never waits, so all updates end.
-        begun: The number of tickets that were taken.
-        made: The number of updates of each clone that have ended.
-    """
-
-    clones: int
-    staleness: int | None = None
-    begun: int = 0
-    made: list[int] = field(init=False)
-    _until: int = field(default=0, init=False)
-    _closed: bool = field(default=False, init=False)
-    _changed: threading.Condition = field(factory=threading.Condition, init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.made = [0] * self.clones
-
-    def allow(self, until: int) -> None:
-        """Permit updates up to number `until` to begin, and no further ones."""
-        with self._changed:
-            self._until = until
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Give out no more tickets; threads that wait for one continue without."""
+    def _end(self) -> None:
+        """Let no update begin; threads that wait to begin one end."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    def take(self, clone: int) -> bool:
+    def _repeat(self, loop: TrainLoop) -> None:
+        first = True
+        while self._begins(loop.clone):
+            try:
+                given = self._update(loop, first)
+            except BaseException as fault:  # noqa: BLE001  # handed to the thread that waits
+                self._end()
+                self._results.put(fault)
+                return
+            first = False
+            self._results.put(given)  # before others may begin, so that results come in the order of updates
+            with self._changed:
+                self.made[loop.clone] += 1
+                self._changed.notify_all()
+
+    def _begins(self, clone: int) -> bool:
         """Wait until `clone` may begin an update; return False if there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._may_begin(clone))
@@ -138,12 +120,6 @@ class Tickets:
                 return False
             self.begun += 1
             return True
-
-    def give_back(self, clone: int) -> None:
-        """Note that an update of `clone` has ended."""
-        with self._changed:
-            self.made[clone] += 1
-            self._changed.notify_all()
 
     def _may_begin(self, clone: int) -> bool:
         if self.begun >= self._until:

@@ -14,7 +14,7 @@ import pytest
 from dsl import ir
 from tests.graphs import graph_of
 from tests.support import Training, classifier, examples, largest_difference, spec_of
-from tfdeploy.runtime.session.steps import Tickets
+from tfdeploy.runtime.session.steps import CloneThreads
 
 COUNTER = """
 tfdeploy = 1
@@ -44,7 +44,6 @@ ONES = {"one": np.ones((8, 1), np.float32), "zero": np.full((8, 1), 1e6, np.floa
 
 def threads_of(training: Training, before: Callable[[int], None] = lambda _: None) -> Any:
     """Return the threads of a compiled graph's clones; `before` is called in them before each update."""
-    from tfdeploy.runtime.session.steps import CloneThreads
 
     def update(loop: Any, first: bool) -> int:
         del first
@@ -58,7 +57,7 @@ def threads_of(training: Training, before: Callable[[int], None] = lambda _: Non
 
 def make(threads: Any, until: int) -> list[int]:
     """Let updates up to number `until` be made; return which clones made those that had not been made."""
-    already = threads.tickets.begun
+    already = threads.begun
     threads.allow(until)
     return [threads.result() for _ in range(until - already)]
 
@@ -73,8 +72,8 @@ def test_no_update_is_lost(ema: dict[str, str]) -> None:
         values = training.values()
     assert values["global_step"] == 400
     assert values["count/kernel"].item() == 400.0
-    assert sum(threads.tickets.made) == 400
-    assert all(threads.tickets.made)
+    assert sum(threads.made) == 400
+    assert all(threads.made)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +111,14 @@ def test_no_row_of_an_embedding_is_lost() -> None:
     np.testing.assert_array_equal(values["count/embeddings"], [[0.0], [0.0], [400.0]])
 
 
-def slowed(training: Training, wait: Callable[[Tickets, int], bool]) -> Any:
+def slowed(training: Training, wait: Callable[[CloneThreads[Any], int], bool]) -> Any:
     """Return the threads of a graph's clones: each clone stays before an update while it is to `wait`.
 
     When all updates that are permitted have begun, none waits any longer.
     """
 
     def before(clone: int) -> None:
-        while threads.tickets.begun < threads.tickets._until and wait(threads.tickets, clone):
+        while threads.begun < threads._until and wait(threads, clone):
             time.sleep(0.0005)
 
     threads = threads_of(training, before)
@@ -129,11 +128,11 @@ def slowed(training: Training, wait: Callable[[Tickets, int], bool]) -> Any:
 def test_a_run_ends_though_one_clone_is_ten_times_slower() -> None:
     """A clone that takes ten times as long makes few of the updates; the run ends with the exact count."""
 
-    def wait(tickets: Tickets, clone: int) -> bool:
-        first, slow, third = tickets.made
+    def wait(threads: CloneThreads[Any], clone: int) -> bool:
+        first, slow, third = threads.made
         if clone == 1:
             return min(first, third) < 10 * (slow + 1)
-        return tickets.made[clone] > min(first, third) + 3
+        return threads.made[clone] > min(first, third) + 3
 
     with Training(counter(clones=3), ONES) as training, closing(slowed(training, wait)) as threads:
         clones = Counter(make(threads, 120))
@@ -146,8 +145,8 @@ def test_a_run_ends_though_one_clone_is_ten_times_slower() -> None:
 def test_no_clone_is_further_ahead_than_the_bound(staleness: int) -> None:
     """A clone that waits is waited for: the largest lead is the bound, never more."""
 
-    def wait(tickets: Tickets, clone: int) -> bool:
-        return clone == 1 and max(tickets.made) < tickets.made[1] + staleness
+    def wait(threads: CloneThreads[Any], clone: int) -> bool:
+        return clone == 1 and max(threads.made) < threads.made[1] + staleness
 
     spec = counter(clones=3, update__staleness=str(staleness))
     with Training(spec, ONES) as training, closing(slowed(training, wait)) as threads:
@@ -167,14 +166,14 @@ def test_a_clone_that_fails_ends_the_others() -> None:
     """What one clone's thread raises is raised to who waits, and clones that wait for it are let go."""
 
     def fail(clone: int) -> None:
-        if clone == 1 and threads.tickets.made[1] == 5:
+        if clone == 1 and threads.made[1] == 5:
             raise RuntimeError("clone 1 is ill")
 
     with Training(counter(update__staleness="2"), ONES) as training:
         threads = threads_of(training, fail)
         with pytest.raises(RuntimeError, match="clone 1 is ill"):
             make(threads, 10_000)
-        assert training.values()["global_step"] == sum(threads.tickets.made)
+        assert training.values()["global_step"] == sum(threads.made)
 
 
 def test_the_clones_settle_when_asked() -> None:
@@ -183,7 +182,7 @@ def test_the_clones_settle_when_asked() -> None:
         threads.allow(1_000)
         taken = [threads.result() for _ in range(20)]
         taken += threads.settle()
-        assert training.values()["global_step"] == len(taken) == threads.tickets.begun
+        assert training.values()["global_step"] == len(taken) == threads.begun
         make(threads, 1_000)
         assert training.values()["global_step"] == 1_000
 

@@ -20,7 +20,7 @@ from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.fit import Listed
-from compiler.kinds.forecasts import Peak, Peaks, with_memory, with_time
+from compiler.kinds.forecasts import Peaks, with_memory, with_time
 from compiler.kinds.grid import MapGrid, NotAlikeError
 from compiler.kinds.grow import kinds_of
 from compiler.kinds.grow_graph import FewGraphs, grow_graph
@@ -223,8 +223,7 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
 
 def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
     """Return the peaks of a step of a few clones, in whose graph names have these patterns."""
-    found = forecast_memory(compiled.sized_step).items()
-    return Peaks({ref: Peak(each.bytes, each.alive) for ref, each in found}, patterns)
+    return Peaks(forecast_memory(compiled.sized_step, named=None), patterns)
 
 
 def _compiled(plan: Plan, grid: MapGrid, traces: Traces) -> CompiledGraph:

@@ -21,19 +21,7 @@ from compiler.kinds.templates import Numbers, Template, escaped
 from compiler.kinds.tensors import LARGEST, Orbit, compared, largest_at, largest_of, named, orbits_of
 from compiler.kinds.workers import at_first, first_worker
 from compiler.mapping.records import DeviceTime, LinkTime, MapDevice, MapTensor, MapTime
-
-
-@frozen
-class Peak:
-    """The peak of a device in a step of a few clones.
-
-    Attributes:
-        bytes: The bytes of all tensors that are alive.
-        alive: The tensors.
-    """
-
-    bytes: int
-    alive: tuple[MapTensor, ...]
+from compiler.step.read.memory import StepMemory
 
 
 @frozen
@@ -41,18 +29,18 @@ class Peaks:
     """The peaks of a step of a few clones.
 
     Attributes:
-        of: The peaks, by the names of the devices.
+        of: The peaks with all their tensors, by the names of the devices.
         patterns: The names in the graph.
     """
 
-    of: Mapping[str, Peak]
+    of: Mapping[str, StepMemory]
     patterns: Patterns
 
-    def at(self, device: Template, place: Spot) -> tuple[Peak, list[Orbit]]:
+    def at(self, device: Template, place: Spot) -> tuple[StepMemory, list[Orbit]]:
         """Return the peak of a device, and the tensors that are alive then."""
         ref = device.at(Numbers(self.patterns.grid), place.host or 0, place.group or 0)
         peak = self.of[ref]
-        return peak, orbits_of(peak.alive, self.patterns.of(ref).spot, self.patterns)
+        return peak, orbits_of(peak.largest, self.patterns.of(ref).spot, self.patterns)
 
 
 def with_memory(
@@ -79,7 +67,9 @@ def with_memory(
         here = first_worker(spot) if of_workers else spot
         peak = _grown(kinds.template(kind.like.ref), here, more, fewer, grid)
         if here != spot:
-            peak = Peak(peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.alive))
+            peak = StepMemory(
+                peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.largest)
+            )
         one = many.kinds[kind.of].count == 1
         waiting = arriving.get(kinds.at(kind.like.ref, spot.host or 0, spot.group or 0)) if one else None
         if waiting is not None and waiting[0] > peak.bytes:
@@ -88,12 +78,14 @@ def with_memory(
     return evolve(many, device_kinds=tuple(devices))
 
 
-def _device(device: MapDevice, peak: Peak) -> MapDevice:
+def _device(device: MapDevice, peak: StepMemory) -> MapDevice:
     held = device.variable_bytes + device.slot_bytes + device.other_bytes
-    return evolve(device, step_bytes=peak.bytes, memory_bytes=held + peak.bytes, largest=peak.alive)
+    return evolve(device, step_bytes=peak.bytes, memory_bytes=held + peak.bytes, largest=peak.largest)
 
 
-def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: MapGrid) -> Peak:
+def _grown(
+    device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: MapGrid
+) -> StepMemory:
     """Return the peak of the devices that are like one of a few clones, with their largest tensors."""
     peak, orbits = more.at(device, place)
     few = more.patterns.grid
@@ -101,7 +93,7 @@ def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks
         others = fewer()
         orbits = compared(orbits, others.at(device, place)[1], (others.patterns.grid, few))
     added = sum(each.bytes * (each.count(grid) - each.count(few)) for each in orbits)
-    return Peak(peak.bytes + added, named(largest_of(orbits, grid), grid))
+    return StepMemory(peak.bytes + added, named(largest_of(orbits, grid), grid))
 
 
 # --- what arrives from all clones -------------------------------------------------------------------------
@@ -126,10 +118,10 @@ def _arriving(many: KindMap, kinds: Kinds, *, together: bool) -> dict[str, tuple
     return found
 
 
-def _of_arriving(total: int, tensor: MapTensor, clones: int) -> Peak:
+def _of_arriving(total: int, tensor: MapTensor, clones: int) -> StepMemory:
     name = tensor.name.partition("/")[2]
     names = nsmallest(LARGEST, (f"clone_{at}/{name}" for at in range(1, clones)))
-    return Peak(total, tuple(MapTensor(escaped(each), tensor.bytes) for each in names))
+    return StepMemory(total, tuple(MapTensor(escaped(each), tensor.bytes) for each in names))
 
 
 # --- the time of a step ------------------------------------------------------------------------------------

@@ -83,8 +83,7 @@ _ALONE = MapGrid(None, "cpu", 1, 1, 1)
 
 def step_kinds(step: Step) -> StepKinds:
     """Return the ops that a step runs, each by itself, and the tensors between them."""
-    needed = {op.name for op in step.run}
-    ops = [op for name, op in step.ops.items() if name in needed]
+    ops = step.run
     numbers = {op.name: at for at, op in enumerate(ops)}
     edges = (
         EdgeKind(

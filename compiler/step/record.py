@@ -86,7 +86,7 @@ class Tensor:
     @property
     def bytes(self) -> int | None:
         """Its bytes, if they are known."""
-        return _bytes(self.dtype, self.shape)
+        return bytes_of(self.dtype, self.shape)
 
     @property
     def held_bytes(self) -> int | None:
@@ -106,7 +106,8 @@ def _elements(shape: Shape | None) -> int | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def _bytes(dtype: str, shape: Shape | None) -> int | None:
+def bytes_of(dtype: str, shape: Shape | None) -> int | None:
+    """Return the bytes of a tensor, if they are known."""
     count, size = _elements(shape), ITEM_BYTES.get(dtype)
     return None if count is None or size is None else count * size
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from attrs import field, frozen
 
 from compiler.plan import Plan, VariablePlacement
 from compiler.shards import Shard
+from compiler.step.edges import Edges, Numbers
 from compiler.step.record import Crossing, Op
 from compiler.topology import Device, Host
 
@@ -97,35 +98,26 @@ class Step:
     _everyone: Callable[[], tuple[Step, ...]] = field(default=tuple, kw_only=True, repr=False)
 
     @cached_property
-    def run(self) -> list[Op]:
-        """The ops that the step runs, in any order."""
-        return self.needed_for(self.ends.all)
+    def edges(self) -> Edges:
+        """What takes what, as numbers."""
+        return Edges([*self.ops.values()])
+
+    @cached_property
+    def runs(self) -> Numbers:
+        """Whether the step runs each op of its edges."""
+        return self.edges.needed_for(self.ends.all)
 
     @property
-    def run_by_all(self) -> list[Op]:
-        """The ops that every worker runs, in any order; all, if no worker has a graph of its own."""
+    def runs_by_all(self) -> Numbers:
+        """Whether every worker runs each; those of `runs`, if no worker has a graph of its own."""
         if not self.ends.of_worker:
-            return self.run
-        return self.needed_for((*self.ends.of_worker, *self.ends.shared), self.ends.only_chief)
+            return self.runs
+        return self.edges.needed_for((*self.ends.of_worker, *self.ends.shared), self.ends.only_chief)
 
-    def needed_for(self, ends: Iterable[str], left_out: Collection[str] = ()) -> list[Op]:
-        """Return the ops that run if some are run, in any order.
-
-        Args:
-            ends: The names of the ops that are run.
-            left_out: The names of ops that are not run all the same, nor what only they need.
-        """
-        ops, found = self.ops, dict[str, Op]()
-        pending = [*ends]
-        while pending:  # which is spelled out, because a step has very many ops
-            name = pending.pop()
-            if name in found or name in left_out:
-                continue
-            op = found[name] = ops[name]
-            pending += [each.op for each in op.inputs if each.op not in found]
-            if op.waits:
-                pending += op.waits
-        return [*found.values()]
+    @property
+    def run(self) -> list[Op]:
+        """The ops that the step runs, in the order of the graph."""
+        return self.edges.chosen(self.runs)
 
     @cached_property
     def everyone(self) -> tuple[Step, ...]:

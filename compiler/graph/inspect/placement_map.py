@@ -24,7 +24,7 @@ from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import sent_rows
 from compiler.step.read.map import Found, map_step
 from compiler.step.read.memory import StepMemory
-from compiler.step.read.transfers import crossings
+from compiler.step.read.transfers import sent_tensors
 
 
 def map_placement(
@@ -98,7 +98,7 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes,
 
 def _without_size(compiled: CompiledGraph) -> list[tf.Tensor]:
     """Return the tensors that a step sends whose shapes depend on the examples, without those of strings."""
-    names = dict.fromkeys(each.name for each, *_ in crossings(compiled.step) if each.dtype != "string")
+    names = [each.name for each in sent_tensors(compiled.step) if each.dtype != "string"]
     sent = map(compiled.graph.get_tensor_by_name, names)
     return [each for each in sent if not each.shape.is_fully_defined()]
 

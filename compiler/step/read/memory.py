@@ -13,19 +13,16 @@ became ready first, that of a simulation of time, each with one to five ops at a
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
-from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field, frozen
-from numpy.typing import NDArray
 
 from compiler.mapping.records import MapTensor
 from compiler.process import collector_paused
+from compiler.step.edges import Edges, Links, Numbers, distinct
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.transfers import LARGEST
-from compiler.step.record import Op, Tensor
 from compiler.step.step import Step
 from compiler.time.costs import PLAIN
 from compiler.time.work import PASSED_ON
@@ -48,32 +45,23 @@ class StepMemory:
     Attributes:
         bytes: The bytes of the tensors alive at the peak.
         largest: The largest of these tensors.
-        alive: All of them, the largest first.
     """
 
     bytes: int
     largest: tuple[MapTensor, ...]
-    alive: tuple[MapTensor, ...] = field(default=(), repr=False)
 
 
-def forecast_memory(step: Step) -> dict[str, StepMemory]:
+def forecast_memory(step: Step, named: int | None = LARGEST) -> dict[str, StepMemory]:
     """Return the peak of a step on each device, without variables, by the device's name in specs.
 
     Args:
         step: The step. Tensors whose sizes are not known count as nothing.
+        named: How many of the largest tensors are named; None for all.
     """
     with collector_paused():
-        found = dict(_Run(step).peaks())
+        found = dict(_Run(step, named).peaks())
         nothing = StepMemory(0, ())
         return {each.ref: found.get(at, nothing) for at, each in enumerate(step.plan.topology.devices)}
-
-
-Numbers: TypeAlias = NDArray[Any]
-
-
-def _numbers() -> array[int]:
-    """Return an empty list of numbers, which take a fifth of the memory of those in a `list`."""
-    return array("q")
 
 
 @define
@@ -85,101 +73,87 @@ class _Run:
     """
 
     step: Step
-    rows: RowCounts = field(init=False)
-    ops: list[Op] = field(init=False)
-    users: list[list[int]] = field(init=False)  # the ops that wait for each, as often as they do
-    missing: list[int] = field(factory=list)  # for how many of them each op waits
-    homes: Numbers = field(init=False)  # the number of the device of each op
-    first: list[int] = field(factory=list)  # the number of the first tensor that each op makes
-    makers: array[int] = field(factory=_numbers)  # the op that makes each tensor
-    made: list[Tensor] = field(factory=list)
-    bytes: list[int] = field(factory=list)  # of each tensor
-    taken: array[int] = field(factory=_numbers)  # the tensors that ops take, but for what a loop hands back
-    takers: array[int] = field(factory=_numbers)  # the op of each of these
-    passed: dict[int, int] = field(factory=dict)  # by tensor that is passed on, where it is in `taken`, or -1
+    named: int | None
+    edges: Edges = field(init=False)
+    bytes: Numbers = field(init=False)  # of each tensor
+    taken: Numbers = field(init=False)  # the tensors that ops take, but for what a loop hands back
+    takers: Numbers = field(init=False)  # the op of each of these
+    passed: Numbers = field(init=False)  # the tensors that are passed on
+    passed_from: Numbers = field(init=False)  # where each of these is in `taken`, or -1
     moments: Numbers = field(init=False)  # of each op
     following: Numbers = field(init=False)  # the moment of the next op on the device of each
 
     def __attrs_post_init__(self) -> None:
-        step = self.step
-        needed, self.rows = {op.name for op in step.run}, RowCounts(step.ops)
-        self.ops = [op for name, op in step.ops.items() if name in needed]
-        self.users = [[] for _ in self.ops]
-        self.homes = np.array([op.placed.device.ordinal for op in self.ops], np.int64)
-        for at, op in enumerate(self.ops):
-            self.first.append(len(self.made))
-            for each in op.outputs:
-                self.made.append(each)
-                self.makers.append(at)
-        self.bytes = list(map(self._size, self.made))
-        self._link({op.name: at for at, op in enumerate(self.ops)})
-        self._order()
+        edges, rows = self.step.edges, RowCounts(self.step.ops)
+        self.edges, self.bytes = edges, edges.bytes.copy()
+        for at in np.flatnonzero(edges.bytes < 0).tolist():
+            self.bytes[at] = rows.shaped(edges.made[at]).bytes or 0
+        needed = self.step.runs
+        back = edges.are("NextIteration")[edges.makers[edges.taken]] & edges.are("Merge")[edges.takers]
+        there = needed[edges.takers] & ~back
+        self.taken, self.takers = edges.taken[there].astype(np.int64), edges.takers[there]
+        self._order(needed)
+        self._pass_on(needed, there)
 
-    def _size(self, tensor: Tensor) -> int:
-        found = tensor.bytes
-        return self.rows.shaped(tensor).bytes or 0 if found is None else found
+    def _pass_on(self, needed: Numbers, there: Numbers) -> None:
+        """Note which results of ops are what these take, and not, for example, its shape."""
+        edges = self.edges
+        reads, alone, passing = edges.are("ReadVariableOp"), np.diff(edges.begin) == 0, edges.are(*PASSED_ON)
+        passing[edges.waiters[reads[edges.waiters]]] = False
+        self.passed = np.flatnonzero((passing & needed)[edges.makers])
+        ops = edges.makers[self.passed]
+        places = np.where(edges.are("IdentityN")[ops], self.passed - edges.first[ops], 0)
+        plain = (reads | alone)[ops]
+        own = (edges.begin[ops] + places)[~plain]
+        sizes = self.bytes[edges.taken[own]]
+        for at in np.flatnonzero(edges.bytes[edges.taken[own]] < 0):
+            sizes[at] = max(sizes[at], edges.bytes_taken(own[at]))
+        plain[~plain] = self.bytes[self.passed[~plain]] == sizes
+        before = np.concatenate(([0], np.cumsum(there)))
+        takes = before[edges.begin[ops + 1]] > before[edges.begin[ops]]
+        self.passed_from = np.where(takes, before[edges.begin[ops]] + places, -1)[plain]
+        self.passed = self.passed[plain]
 
-    def _link(self, numbers: dict[str, int]) -> None:
-        """Find out what each op takes, waits for and passes on."""
-        users, first, taken, takers = self.users, self.first, self.taken, self.takers
-        for at, op in enumerate(self.ops):
-            begin, kind, waits = len(taken), op.type, op.waits
-            waiting, merges = len(op.inputs) + len(waits), kind == "Merge"
-            for tensor in op.inputs:
-                source = numbers[tensor.op]
-                if merges and self.ops[source].type == "NextIteration":
-                    waiting -= 1
-                    continue
-                taken.append(first[source] + tensor.output)
-                takers.append(at)
-                users[source].append(at)
-            for name in waits:
-                users[numbers[name]].append(at)
-            self.missing.append(waiting)
-            if kind in PASSED_ON and not (kind == "ReadVariableOp" and waits):
-                self._pass_on(at, op, begin)
-
-    def _pass_on(self, at: int, op: Op, begin: int) -> None:
-        """Note which results of an op are what it takes, and not, for example, its shape."""
-        for tensor in op.outputs:
-            number, place = self.first[at] + tensor.output, tensor.output if op.type == "IdentityN" else 0
-            same = op.type == "ReadVariableOp" or not op.inputs
-            if same or self.bytes[number] == self._size(op.inputs[place]):
-                self.passed[number] = begin + place if len(self.taken) > begin else -1
-
-    def _order(self) -> None:
+    def _order(self, needed: Numbers) -> None:
         """Let each op run after those that became ready before it."""
-        missing, users = self.missing, self.users
-        order = [at for at, count in enumerate(missing) if not count]
-        for at in order:  # which grows meanwhile
-            for user in users[at]:
-                missing[user] -= 1
-                if not missing[user]:
-                    order.append(user)
-        self.moments, self.following = (np.full(len(self.ops), each) for each in (_NEVER, _NEVER))
+        edges, count = self.edges, len(self.edges.ops)
+        waits = needed[edges.waiters]
+        sources = np.concatenate((edges.makers[self.taken], edges.awaited[waits]))
+        users = np.concatenate((self.takers, edges.waiters[waits]))
+        links, missing = Links.of(sources, users, count), np.bincount(users, minlength=count)
+        ready, last = np.flatnonzero(needed & (missing == 0)), np.zeros(count, np.int64)
+        ran = [ready]
+        while len(ready):
+            users = links.from_(ready)
+            np.subtract.at(missing, users, 1)
+            last[users] = np.arange(len(users))
+            ready = users[(missing[users] == 0) & (last[users] == np.arange(len(users)))]
+            ran.append(ready)
+        order = np.concatenate(ran)
+        self.moments, self.following = (np.full(count, each) for each in (_NEVER, _NEVER))
         self.moments[order] = np.arange(1, len(order) + 1)
-        ran = np.array(order, np.int64)[np.argsort(self.homes[order], kind="stable")]
-        next_there = self.homes[ran[:-1]] == self.homes[ran[1:]]
-        self.following[ran[:-1][next_there]] = self.moments[ran[1:][next_there]]
+        order = order[np.argsort(edges.homes[order], kind="stable")]
+        next_there = edges.homes[order[:-1]] == edges.homes[order[1:]]
+        self.following[order[:-1][next_there]] = self.moments[order[1:][next_there]]
 
     def peaks(self) -> Iterator[tuple[int, StepMemory]]:
         """Yield the peaks, each with the number of its device, of all devices that hold something."""
-        taken, takers, makers = (np.array(each, np.int64) for each in (self.taken, self.takers, self.makers))
-        homes, count = self.homes, len(self.step.plan.topology.devices)
+        taken, takers, makers, homes = self.taken, self.takers, self.edges.makers, self.edges.homes
+        count = len(self.step.plan.topology.devices)
         away = homes[takers] != homes[makers[taken]]
-        sent, places = np.unique((taken * count + homes[takers])[away], return_inverse=True)
-        held = taken.copy()  # what each op takes, as it is held on its device
-        held[away] = len(makers) + places
+        ways = (taken * count + homes[takers])[away]
+        sent, held = distinct(ways), taken.copy()  # what each op takes, as it is held on its device
+        held[away] = len(makers) + np.searchsorted(sent, ways)
         tensors = np.concatenate((np.arange(len(makers)), sent // count))
         devices = np.concatenate((homes[makers], sent % count))
-        sizes, begin = np.array(self.bytes, np.int64)[tensors], self.moments[makers[tensors]]
+        sizes, begin = self.bytes[tensors], self.moments[makers[tensors]]
         of = self._memory(held, (sizes > 0) & (begin < _NEVER))
         uses = _Ends.of(held, self.following[takers], len(of))
         left, there = np.maximum(begin, uses.last), np.flatnonzero(of >= 0)
         shares = _Ends.of(of[there], left[there], len(of))
         # an op writes over the first input of its size that nothing else uses, then or later
-        over = np.flatnonzero(np.array([op.type in _OVER for op in self.ops], bool)[takers])
-        what, moment, result = held[over], self.moments[takers[over]], np.array(self.first)[takers[over]]
+        over = np.flatnonzero(self.edges.are(*_OVER)[takers])
+        what, moment, result = held[over], self.moments[takers[over]], self.edges.first[takers[over]]
         fits = (of[what] >= 0) & (sizes[of[what]] == sizes[result]) & (moment < _NEVER)
         over = over[
             fits
@@ -190,9 +164,10 @@ class _Run:
         ends = shares.last * _PHASES + _LEFT
         ends[of[held[over]]] = self.moments[takers[over]] * _PHASES + _WRITTEN_OVER
         blocks = there[of[there] == there]
-        for device in np.unique(devices[blocks]):
-            own = blocks[devices[blocks] == device]
-            yield int(device), self._peak(tensors[own], sizes[own], begin[own], ends[own])
+        blocks = blocks[np.argsort(devices[blocks], kind="stable")]
+        there, starts = np.unique(devices[blocks], return_index=True)
+        for device, own in zip(there.tolist(), np.split(blocks, starts[1:]), strict=False):
+            yield device, self._peak(tensors[own], sizes[own], begin[own], ends[own])
 
     def _memory(self, held: Numbers, there: Numbers) -> Numbers:
         """Return of what is held the number of what has its memory: itself, or what it is passed on from.
@@ -205,8 +180,7 @@ class _Run:
             -1 for what takes no memory.
         """
         found = np.arange(len(there))
-        for number, place in self.passed.items():
-            found[number] = held[place] if place >= 0 else -1
+        found[self.passed] = np.where(self.passed_from < 0, -1, held[self.passed_from])
         found[~there] = -1
         while True:
             further = np.where(found >= 0, found[found], -1)
@@ -222,10 +196,13 @@ class _Run:
         most = np.argmax(now)
         moment = moments[order[most]] // _PHASES
         there = np.flatnonzero((begin <= moment) & (ends >= moment * _PHASES + _LEFT))
-        found = zip([self.made[each] for each in tensors[there]], sizes[there].tolist(), strict=True)
-        ordered = sorted(found, key=lambda each: (-each[1], each[0].op, each[0].output))
-        alive = tuple(MapTensor(tensor.name, size) for tensor, size in ordered)
-        return StepMemory(int(now[most]), alive[:LARGEST], alive)
+        own = sizes[there]
+        if self.named is not None and len(own) > self.named:  # no more are named than may be the largest
+            large = own >= np.partition(own, -self.named)[-self.named]
+            own, there = own[large], there[large]
+        found = zip([self.edges.made[each] for each in tensors[there]], own.tolist(), strict=True)
+        ordered = sorted(found, key=lambda each: (-each[1], each[0].op, each[0].output))[: self.named]
+        return StepMemory(int(now[most]), tuple(MapTensor(tensor.name, size) for tensor, size in ordered))
 
 
 @frozen

@@ -32,7 +32,9 @@ class RowCounts:
     def __attrs_post_init__(self) -> None:
         for op in self.ops.values():
             rule = _RULES.get(op.type)
-            if rule is None or all(each.known_shape is not None for each in op.outputs):
+            if rule is None or not any(
+                shape is None or None in shape for shape in {each.shape for each in op.outputs}
+            ):
                 continue
             taken = op.inputs[:1] if op.type == "Merge" else op.inputs  # a loop hands back the other one
             shapes = [self.shaped(each).known_shape for each in taken]

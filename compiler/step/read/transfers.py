@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import nlargest
-from typing import TypeAlias
+from typing import Any
 
+import numpy as np
 from attrs import define, field
 
+from compiler.figures import gathered
 from compiler.mapping.records import MapTensor, MapTransfer
 from compiler.plan import WorkerPlan
-from compiler.step.record import Op, Tensor
+from compiler.step.edges import Edges, Numbers, distinct
+from compiler.step.record import Tensor
 from compiler.step.step import Step
 from compiler.topology import Device, Host
-
-Result: TypeAlias = tuple[str, int]
-"""The name of an op, and the number of one of its results."""
 
 LARGEST = 5
 COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements instead of sending them
@@ -40,98 +39,146 @@ def list_transfers(
         named: How many of the largest tensors are named; None for all.
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
-    sent: dict[tuple[int, int], tuple[Device, Device, dict[Result, Tensor]]] = {}
-    for tensor, source, target in crossings(step, of_worker):
-        pair = (source.ordinal, target.ordinal)
-        link = sent.get(pair) or sent.setdefault(pair, (source, target, {}))
-        link[2][tensor.op, tensor.output] = tensor
-    return tuple(_transfer(step, *sent[pair], sizes or {}, named) for pair in sorted(sent))
+    return tuple(_Sending(step, of_worker).links(sizes or {}, named))
 
 
-def crossings(step: Step, of_worker: Host | None = None) -> Iterator[tuple[Tensor, Device, Device]]:
-    """Yield each tensor that a step sends, with the device that it leaves and the device that receives it."""
-    return _Step(step, of_worker).crossings()
+def sent_tensors(step: Step) -> list[Tensor]:
+    """Return each tensor that a step sends."""
+    sending = _Sending(step)
+    return [sending.edges.made[at] for at in distinct(sending.tensors)]
 
 
 @define
-class _Step:
-    """The ops of a step, and their devices."""
+class _Sending:
+    """What a step sends: each tensor once for each pair of devices.
+
+    Attributes:
+        tensors: The numbers of the tensors, those of a pair of devices together.
+        pairs: The two devices of each as one number.
+    """
 
     step: Step
-    of_worker: Host | None
-    ops: list[Op] = field(init=False)
-    twins: Mapping[Device, Device] = field(init=False)
-    waiting: set[str] = field(factory=set)  # the ops for which others only wait
+    of_worker: Host | None = None
+    edges: Edges = field(init=False)
+    tensors: Numbers = field(init=False)
+    pairs: Numbers = field(init=False)
+    _devices: Sequence[Device] = field(init=False)
+    _runs: Numbers = field(init=False)
+    _homes: Numbers = field(init=False)
+    _makers: Numbers = field(init=False)  # of what is taken
 
     def __attrs_post_init__(self) -> None:
-        plan, host = self.step.plan, self.of_worker
-        self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
-        self.ops = self.step.run if self.of_worker is None else self.step.run_by_all
+        edges = self.edges = self.step.edges
+        self._runs = self.step.runs if self.of_worker is None else self.step.runs_by_all
+        self._devices = self.step.plan.topology.devices
+        self._homes = self._at_worker()
+        self._makers = edges.makers[edges.taken]
+        sources, targets = self._homes[self._makers], self._homes[edges.takers]
+        away = self._runs[edges.takers] & (sources != targets)
+        copied = dict(self._copied(away))
+        if copied:
+            away &= ~np.isin(self._makers, [*copied])
+        sent = self._key(sources[away].astype(np.int64), targets[away], edges.taken[away])
+        further = np.array([key for keys in copied.values() for key in keys], np.int64)
+        self.pairs, self.tensors = np.divmod(distinct(np.concatenate((sent, further))), len(edges.made))
+        unsized = np.flatnonzero(edges.bytes[self.tensors] < 0)
+        handles = [at for at in unsized if edges.made[self.tensors[at]].dtype == "resource"]
+        self.pairs, self.tensors = (np.delete(each, handles) for each in (self.pairs, self.tensors))
 
-    def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
-        ops, twins = self.step.ops, self.twins
-        constants: dict[str, list[tuple[Tensor, Device]]] = {}  # small ones, and where they are used
-        for op in self.ops:
-            here = self._device(op) if twins else op.placed.device
-            if op.waits:
-                self.waiting.update(op.waits)
-            for tensor in op.inputs:
-                source = ops[tensor.op]
-                if source.type == "Const" and (source.outputs[0].elements or 0) <= COPIED_ELEMENTS:
-                    constants.setdefault(tensor.op, []).append((tensor, here))
-                    continue
-                there = self._device(source) if twins else source.placed.device
-                if there is not here and there.ordinal != here.ordinal and tensor.dtype != "resource":
-                    yield tensor, there, here
-        for name, users in constants.items():
-            home = self._device(ops[name])
-            copied = self._is_copied(name, home, [here for _, here in users])
-            for tensor, here in users:
-                there = self._copy_for(here) if copied else home
-                if there != here:
-                    yield tensor, there, here
+    def _key(self, source: Any, target: Any, tensor: Any) -> Any:
+        """Return a number for a tensor on its way between two devices."""
+        return (source * len(self._devices) + target) * len(self.edges.made) + tensor
 
-    def _device(self, op: Op) -> Device:
-        device = op.placed.device
-        return self.twins.get(device, device) if op.own else device
+    def _at_worker(self) -> Numbers:
+        """Return the numbers of the devices of all ops, in the graph of the worker that is meant."""
+        plan, edges = self.step.plan, self.edges
+        if self.of_worker is None or not isinstance(plan, WorkerPlan):
+            return edges.homes
+        twins = np.arange(len(self._devices))
+        for device, twin in plan.devices_for(self.of_worker).items():
+            twins[device.ordinal] = twin.ordinal
+        return np.where([op.own for op in edges.ops], twins[edges.homes], edges.homes)
 
-    def _is_copied(self, name: str, home: Device, users: Sequence[Device]) -> bool:
-        """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
-        if len(users) == 1 or name in self.waiting or self._copy_for(home) != home:
-            return False
-        return len({self._copy_for(each) for each in users}) > 1
+    def _copied(self, away: Numbers) -> Iterator[tuple[int, list[int]]]:
+        """Yield each small constant that TensorFlow copies to the devices that use it, and sends nothing.
 
-    def _copy_for(self, device: Device) -> Device:
+        Args:
+            away: Whether each input is made on another device than that of its op.
+
+        Yields:
+            The number of the op, and the keys of its tensor on the way from a copy to another device.
+        """
+        edges, makers = self.edges, distinct(self._makers[away])
+        small = [
+            at
+            for at in makers[edges.are("Const")[makers]].tolist()
+            if (edges.ops[at].outputs[0].elements or 0) <= COPIED_ELEMENTS
+        ]
+        if not small:
+            return
+        waiting = {*edges.awaited[self._runs[edges.waiters]].tolist()}
+        uses = np.flatnonzero(np.isin(self._makers, small) & self._runs[edges.takers])
+        taken = zip(self._makers[uses].tolist(), self._homes[edges.takers[uses]].tolist(), strict=True)
+        for at, users in gathered(taken).items():
+            home, places = self._homes[at], [(self._copy_for(each), each) for each in users]
+            fixed = len(users) == 1 or at in waiting or self._copy_for(home) != home
+            if not fixed and len({copy for copy, _ in places}) > 1:
+                tensor = int(edges.first[at])
+                yield at, [self._key(copy, user, tensor) for copy, user in places if copy != user]
+
+    def _copy_for(self, home: int) -> int:
         """Return the device of the copy for a user: its own if that is a CPU, else the CPU of its host."""
-        if self.step.plan.emulate or device.kind == "cpu":
-            return device
-        return self.step.plan.topology.first_cpu(*device.host)
+        plan, device = self.step.plan, self._devices[home]
+        if plan.emulate or device.kind == "cpu":
+            return home
+        return plan.topology.first_cpu(*device.host).ordinal
 
+    def links(self, sizes: Mapping[str, int], named: int | None) -> Iterator[MapTransfer]:
+        """Yield what is sent, for each pair of devices.
 
-def _least_bytes(step: Step, tensor: Tensor) -> int:
-    """Return the bytes of the parts of a joined tensor whose sizes are known; 0 for other tensors."""
-    op = step.ops[tensor.op]
-    return sum(each.bytes or 0 for each in op.inputs[:-1]) if op.type == "ConcatV2" else 0
+        Args:
+            sizes: The bytes of tensors by their names, if they are known besides.
+            named: How many of the largest tensors are named; None for all.
+        """
+        known = self._sizes(sizes)
+        pairs, begins = np.unique(self.pairs, return_index=True)
+        parts = (np.split(each, begins[1:]) for each in (self.tensors, known))
+        for pair, tensors, own in zip(pairs.tolist(), *parts, strict=False):
+            source, target = (self._devices[at] for at in divmod(pair, len(self._devices)))
+            yield self._link(source, target, tensors, own, named)
 
+    def _sizes(self, sizes: Mapping[str, int]) -> Numbers:
+        """Return the bytes of what is sent; -1 if they are not known."""
+        edges, made = self.edges, self.edges.bytes
+        unknown = {*self.tensors[made[self.tensors] < 0].tolist()}
+        if unknown:
+            made = made.copy()
+            inputs = np.flatnonzero(np.isin(edges.taken, [*unknown]) & self._runs[edges.takers])
+            for at in inputs.tolist():
+                made[edges.taken[at]] = max(made[edges.taken[at]], edges.bytes_taken(at))
+        found = made[self.tensors]
+        for at, tensor in enumerate(self.tensors) if sizes else ():
+            found[at] = sizes.get(edges.made[tensor].name, found[at])
+        return found
 
-def _transfer(
-    step: Step,
-    source: Device,
-    target: Device,
-    tensors: Mapping[Result, Tensor],
-    sizes: Mapping[str, int],
-    named: int | None,
-) -> MapTransfer:
-    found = [(sizes.get(each.name, each.bytes) if sizes else each.bytes, each) for each in tensors.values()]
-    known = [size for size, _ in found if size is not None]
-    count = len(known) if named is None else named
-    from_size = min(nlargest(count, known), default=0)
-    large = [(-size, each.name) for size, each in found if size is not None and size >= from_size]
-    return MapTransfer(
-        source.ref,
-        target.ref,
-        tensors=len(found),
-        bytes=sum(known) + sum(_least_bytes(step, each) for size, each in found if size is None),
-        bytes_unknown=len(found) - len(known),
-        largest=tuple(MapTensor(name, -size) for size, name in sorted(large)[:count]),
-    )
+    def _link(
+        self, source: Device, target: Device, tensors: Numbers, sizes: Numbers, named: int | None
+    ) -> MapTransfer:
+        made, unknown = self.edges.made, tensors[sizes < 0]
+        known = len(tensors) - len(unknown)
+        count = known if named is None else min(named, known)
+        large = np.flatnonzero(sizes >= np.partition(sizes, -count)[-count]) if count else ()
+        found = sorted((-int(sizes[at]), made[tensors[at]].name) for at in large)[:count]
+        return MapTransfer(
+            source.ref,
+            target.ref,
+            tensors=len(tensors),
+            bytes=int(sizes[sizes >= 0].sum()) + sum(self._least_bytes(at) for at in unknown),
+            bytes_unknown=len(unknown),
+            largest=tuple(MapTensor(name, -size) for size, name in found),
+        )
+
+    def _least_bytes(self, tensor: int) -> int:
+        """Return the bytes of the parts of a joined tensor whose sizes are known; 0 for other tensors."""
+        op = self.edges.ops[self.edges.makers[tensor]]
+        return sum(each.bytes or 0 for each in op.inputs[:-1]) if op.type == "ConcatV2" else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
+import numpy as np
 from attrs import define, evolve, field
 
 from compiler.plan import WorkerPlan
 from compiler.process import cores
+from compiler.step.edges import Numbers
 from compiler.step.read.costs import Cost, cost_of
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.workers import GraphPart, StepParts, steps_between, steps_of_all, work_of
@@ -59,31 +61,31 @@ def step_parts(step: Step) -> StepParts:
     """Return the parts of a step of the chief."""
     ends = step.ends
     assert ends.of_worker
-    chief = read_part(step, step.needed_for(ends.of_worker))
+    needed = step.edges.needed_for
+    chief = read_part(step, needed(ends.of_worker))
     if not ends.of_chief:
         return StepParts(chief)
-    shared = read_part(step, step.needed_for(ends.shared)) if ends.shared else None
-    return StepParts(chief, read_part(step, step.needed_for(ends.of_chief)), shared)
+    shared = read_part(step, needed(ends.shared)) if ends.shared else None
+    return StepParts(chief, read_part(step, needed(ends.of_chief)), shared)
 
 
 def graph_step(step: Step) -> StepWork:
     """Return the work of a step, of which all that is in its graph runs at once."""
-    loops = [step.needed_for(ends) for ends in step.ends.loops]
-    part = read_part(step, [*step.run, *(op for loop in loops for op in loop)])
-    numbers = {each.name: at for at, each in enumerate(part.ops)}
-    found = work_of(step.plan, part)
-    return evolve(found, loops=tuple(tuple(sorted(numbers[op.name] for op in loop)) for loop in loops))
+    loops = [step.edges.needed_for(ends) for ends in step.ends.loops]
+    needed = np.logical_or.reduce([step.runs, *loops])
+    found = work_of(step.plan, read_part(step, needed))
+    return evolve(found, loops=tuple(tuple(np.flatnonzero(loop[needed]).tolist()) for loop in loops))
 
 
-def read_part(step: Step, needed: Iterable[Op]) -> GraphPart:
+def read_part(step: Step, needed: Numbers) -> GraphPart:
     """Return some ops of a step, and what they wait for."""
-    return _Reader(step, {op.name for op in needed}).read()
+    return _Reader(step, needed).read()
 
 
 @define
 class _Reader:
     step: Step
-    needed: set[str]
+    needed: Numbers  # whether each op of the step is one of them
     ops: list[Op] = field(init=False, repr=False)
     counts: RowCounts = field(init=False, repr=False)
     numbers: dict[str, int] = field(init=False, repr=False)
@@ -91,12 +93,13 @@ class _Reader:
     of_towers: dict[Hashable, Cost] = field(factory=dict, repr=False)  # by the name in the tower, and shapes
 
     def __attrs_post_init__(self) -> None:
-        self.ops = [op for name, op in self.step.ops.items() if name in self.needed]
+        self.ops = self.step.edges.chosen(self.needed)
         self.numbers = {op.name: at for at, op in enumerate(self.ops)}
         self.counts = RowCounts(self.step.ops)
 
     def read(self) -> GraphPart:
-        looped, common = self._in_loop(), self._of_every_worker()
+        looped = self._in_loop()
+        common = self.step.runs_by_all if self.step.ends.of_worker else self.needed
         ops = tuple(self._timed(op, looped=op.name in looped) for op in self.ops)
         numbered = list(enumerate(self.ops))
         return GraphPart(
@@ -104,7 +107,7 @@ class _Reader:
             tuple(self._arrows()),
             own=frozenset(at for at, op in numbered if op.own),
             gradients=frozenset(at for at, op in numbered if op.role in _GRADIENTS),
-            of_chief=frozenset(at for at, op in numbered if op.name not in common),
+            of_chief=frozenset(np.flatnonzero(~common[self.needed]).tolist()),
             puts=self._on_queues("QueueEnqueueV2"),
             takes=self._on_queues("QueueDequeueV2"),
         )
@@ -113,12 +116,6 @@ class _Reader:
         """Return the ops of a type that work on queues, by the names of these."""
         found = ((op.inputs[0].op, at) for at, op in enumerate(self.ops) if op.type == kind)
         return {self.step.ops[queue].attributes["shared_name"]: at for queue, at in found}
-
-    def _of_every_worker(self) -> set[str]:
-        """Return the ops that other workers run too, if each has a graph of its own, else all."""
-        if not self.step.ends.of_worker:
-            return self.needed
-        return {op.name for op in self.step.run_by_all}
 
     def _in_loop(self) -> set[str]:
         """Return the ops that run once for each micro-batch."""

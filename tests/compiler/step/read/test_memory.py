@@ -207,7 +207,7 @@ def test_two_ops_of_a_device_run_at_a_time() -> None:
     assert chain(100, 30, 7, 20).peaks() == (137, 0)
     assert chain(1, 30, 7, 200).peaks() == (237, 0)
     (cpu, _) = chain(1, 30, 7, 200, 5).forecast().values()
-    assert cpu.alive == (MapTensor("d:0", 200), MapTensor("b:0", 30), MapTensor("c:0", 7))
+    assert cpu.largest == (MapTensor("d:0", 200), MapTensor("b:0", 30), MapTensor("c:0", 7))
 
 
 def test_a_tensor_is_there_once_on_each_device_that_uses_it() -> None:

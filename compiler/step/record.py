@@ -107,7 +107,12 @@ def _elements(shape: Shape | None) -> int | None:
 
 @lru_cache(maxsize=1 << 14)
 def bytes_of(dtype: str, shape: Shape | None) -> int | None:
-    """Return the bytes of a tensor, if they are known."""
+    """Return the bytes of a tensor, if they are known.
+
+    Args:
+        dtype: The name of the type of its elements.
+        shape: Its shape.
+    """
     count, size = _elements(shape), ITEM_BYTES.get(dtype)
     return None if count is None or size is None else count * size
 

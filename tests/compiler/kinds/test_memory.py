@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from attrs import evolve
 
-from compiler.kinds.forecasts import Peak, Peaks, with_memory, with_time
+from compiler.kinds.forecasts import Peaks, with_memory, with_time
 from compiler.kinds.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.kind_map import KindMap
 from compiler.kinds.kinds import DeviceKind, TransferKind
@@ -16,6 +16,7 @@ from compiler.kinds.templates import Numbers, parse
 from compiler.kinds.tensors import LARGEST, compared, largest_at, largest_of, named, orbits_of
 from compiler.kinds.workers import Held, at_first, held_for_each
 from compiler.mapping.records import DeviceTime, LinkTime, MapPathPart, MapTensor, MapTime, MapTransfer
+from compiler.step.read.memory import StepMemory
 from tests.compiler.kinds.fitted import by_task, patterns
 from tests.placement_maps import make_kinds
 
@@ -36,17 +37,17 @@ def deployment(gradient: int = 1, name: str = "clone_{clone}/g") -> KindMap:
     return evolve(placement, device_kinds=devices, transfer_kinds=(*placement.transfer_kinds, *links))
 
 
-def peaks(name: str = "clone_{}/y:0", *, of_worker: bool = False) -> dict[str, Peak]:
+def peaks(name: str = "clone_{}/y:0", *, of_worker: bool = False) -> dict[str, StepMemory]:
     """Return the peaks of four clones: on each device something of its clone, on the server one of all."""
     numbers = [0, 1, 0, 1] if of_worker else range(4)
     alive = [MapTensor(name.format(number), 8) for number in numbers]
     places = [(task, at) for task in (0, 1) for at in (0, 1)]
     found = {
-        f"worker[{task}].gpu[{at}]": Peak(50 + 10 * task + at, (tensor,))
+        f"worker[{task}].gpu[{at}]": StepMemory(50 + 10 * task + at, (tensor,))
         for (task, at), tensor in zip(places, alive, strict=True)
     }
     on_server = (MapTensor("fc1/kernel/read:0", 64), *(alive[:2] if of_worker else alive))
-    return {SERVER: Peak(100, on_server), **found}
+    return {SERVER: StepMemory(100, on_server), **found}
 
 
 def not_needed() -> Peaks:
@@ -56,7 +57,7 @@ def not_needed() -> Peaks:
 
 def forecast(
     placement: KindMap,
-    known: Mapping[str, Peak],
+    known: Mapping[str, StepMemory],
     names: Patterns,
     fewer: Callable[[], Peaks] = not_needed,
 ) -> dict[str, list[object]]:
@@ -127,8 +128,8 @@ def test_what_one_worker_after_the_other_has_does_not_grow(of_two: list[int], mo
         zeros = [MapTensor(f"mail/g/worker_{at}/zeros:0", 8) for at in range(hosts)]
         made = [MapTensor(f"mail/g/worker_{at}/mul:0", 20) for at in products]
         alive = (*zeros, *made)
-        peak = Peak(sum(each.bytes for each in alive), alive)
-        nothing = {f"worker[0].gpu[{at}]": Peak(0, ()) for at in (0, 1)}
+        peak = StepMemory(sum(each.bytes for each in alive), alive)
+        nothing = {f"worker[0].gpu[{at}]": StepMemory(0, ()) for at in (0, 1)}
         texts = [f"mail/g/worker_{{task}}/{each}" for each in ("zeros", "mul")]
         names = by_task(texts, MapGrid("worker", "gpu", hosts, 2, 1), of_worker=True)
         return Peaks({SERVER: peak, **nothing}, names)

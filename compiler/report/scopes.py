@@ -19,11 +19,6 @@ FOLD_FROM = 5
 """If there are so many clones, equal ones are shown as one."""
 
 
-def _nothing() -> Counter[str]:
-    """Return an empty counter, which a large map needs very many of, faster than `Counter()` does."""
-    return Counter.__new__(Counter)
-
-
 @define
 class Scope:
     """A scope of the tree.
@@ -38,8 +33,8 @@ class Scope:
 
     name: str
     path: str
-    counts: Counter[str] = field(factory=_nothing)
-    own: Counter[str] = field(factory=_nothing)
+    counts: Counter[str] = field(factory=Counter)
+    own: Counter[str] = field(factory=Counter)
     children: dict[str, Scope] = field(factory=dict)
 
     @property
@@ -99,35 +94,18 @@ def _add_up(scope: Scope) -> None:
 
 @define
 class CountedScopes:
-    """A tree of ops, of which those that are alike are counted together, by the sets of their devices.
-
-    Attributes:
-        depth: The levels of scopes that the ops have.
-    """
+    """A tree of ops, of which those that are alike are counted together, by the sets of their devices."""
 
     root: Scope = field(init=False)
-    depth: int = 0
     _sets: dict[str, tuple[str, ...]] = field(factory=dict)
     _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
     _of: dict[str, tuple[str, ...]] = field(init=False)
 
     @classmethod
-    def of(
-        cls, ops: Iterable[Counted], name: Callable[[Counted], str], levels: int | None = None
-    ) -> CountedScopes:
-        """Return the tree of ops; of scopes below some levels, if these are given, it has the ops alone."""
+    def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
+        """Return the tree of ops."""
         found = cls()
-
-        def shown(op: Counted) -> str:
-            whole = name(op)
-            scopes = whole.split("/", levels) if levels is not None else ()
-            if levels is None or len(scopes) <= levels:
-                found.depth = max(found.depth, whole.count("/"))
-                return whole
-            found.depth = max(found.depth, levels + scopes[levels].count("/"))
-            return whole[: -len(scopes[levels])]
-
-        found.root = build(ops, shown, found._key, lambda each: each.count)
+        found.root = build(ops, name, found._key, lambda each: each.count)
         keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
         found._of = {ref: tuple(each) for ref, each in keys.items()}
         return found

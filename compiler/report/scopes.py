@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 from attrs import define, field, frozen
@@ -92,36 +93,31 @@ def _add_up(scope: Scope) -> None:
             counts[sort] = counts.get(sort, 0) + number
 
 
-@define
+@frozen
 class CountedScopes:
     """A tree of ops, of which those that are alike are counted together, by the sets of their devices."""
 
-    root: Scope = field(init=False)
-    _sets: dict[str, tuple[str, ...]] = field(factory=dict)
-    _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
-    _of: dict[str, tuple[str, ...]] = field(init=False)
+    root: Scope
+    _sets: Mapping[str, tuple[str, ...]]
+    _of: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
         """Return the tree of ops."""
-        found = cls()
-        found.root = build(ops, name, found._key, lambda each: each.count)
-        keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
-        found._of = {ref: tuple(each) for ref, each in keys.items()}
-        return found
+        sets: dict[str, tuple[str, ...]] = {}
+        label = cache(device_label)
 
-    def _key(self, op: Counted) -> str:
-        devices = op.devices
-        own = devices[0] if len(devices) == 1 else id(devices)  # to compare hundreds of names takes long
-        found = self._keys.get(own)
-        if found is None:
-            found = self._keys[own] = (device_label(devices), devices)
-            self._sets[found[0]] = devices
-        return found[0]
+        def key(op: Counted) -> str:
+            own = label(op.devices)
+            sets[own] = op.devices
+            return own
+
+        root = build(ops, name, key, lambda each: each.count)
+        return cls(root, sets, gathered((ref, own) for own, devices in sets.items() for ref in devices))
 
     def sort_of(self, ref: str) -> tuple[str, ...]:
         """Return what devices have in common that have equally many ops in every scope."""
-        return self._of.get(ref, ())
+        return tuple(self._of.get(ref, ()))
 
     def number(self, scope: Scope, ref: str) -> int:
         """Return how many ops of a scope are on a device."""

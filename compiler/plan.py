@@ -65,7 +65,6 @@ class Worker:
 
     Attributes:
         index: Its number among the workers, in the order of declaration; worker 0 is the chief.
-        host: Its task.
         everyone: The towers of all workers, one tuple for each worker.
         changes: Whether workers come and go, so that these are some of the tasks of the job.
     """
@@ -103,7 +102,6 @@ class Plan(Shown):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     Attributes:
-        spec: The spec.
         model: Its model, flattened into layers.
         topology: The devices.
         towers: The towers of the graph that the plan is for.
@@ -183,11 +181,7 @@ class Plan(Shown):
 
 @frozen
 class WorkerPlan(Plan):
-    """The plan of a worker that has a graph of its own; its `towers` are the towers of this worker.
-
-    Attributes:
-        worker: The worker.
-    """
+    """The plan of a worker that has a graph of its own; its `towers` are the towers of this worker."""
 
     worker: Worker = field(kw_only=True)
 
@@ -244,10 +238,7 @@ class VariableInfo:
     """What placement needs to know about a variable.
 
     Attributes:
-        name: Its name.
-        shape: Its shape.
         dtype: The name of its type.
-        bytes: Its size.
         trainable: Whether gradients change it.
         slot_bytes: The size of all its slots together.
         shard: The piece of a variable that it is, or None for a whole variable.
@@ -272,7 +263,6 @@ class OwnedPart:
     """A part of a replicated variable that one clone updates, with the slots of that part.
 
     Attributes:
-        shard: The part.
         copy: The number of the clone in its graph, which is that of its copy of the variable; None if it is a
             clone of another worker, whose copies are in another graph.
         device: The device of the clone's copy.
@@ -288,7 +278,6 @@ class VariablePlacement:
     """The places of the parts of a variable.
 
     Attributes:
-        info: The variable.
         placed: The place of the variable, or of its first copy.
         slots: The place of its slots.
         copies: The devices of all its copies, one for each clone, if the variable is replicated.

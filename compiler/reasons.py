@@ -58,12 +58,7 @@ class Reason:
 
 @record
 class Placed:
-    """The place of a thing.
-
-    Attributes:
-        device: Its device.
-        reason: The reason for it.
-    """
+    """The place of a thing."""
 
     device: Device
     reason: Reason

@@ -26,15 +26,9 @@ class Assembly:
     """The plan, ledger, variables and towers of one graph.
 
     Attributes:
-        plan: The plan.
-        rulebook: The rules of the spec.
-        ledger: The ledger of the graph.
         variables: The variables by name; a weight in pieces has one for each piece.
-        global_step: The variable of the global step.
         step_place: The place of the global step.
         rules: The update rule of each trainable weight, or None if the spec has no optimizer.
-        towers: The stamped towers.
-        scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.
         squares_of_all: If workers have parts of gradients: returns the sums of the squares of those of whole
@@ -80,12 +74,7 @@ class Assembly:
         return self.rules.of(variable)
 
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
-        """Return what a clone reads of a weight.
-
-        Args:
-            weight: The path of the weight, such as `conv1/kernel`.
-            clone: The number of the clone.
-        """
+        """Return what a clone reads of a weight."""
         pieces = self.pieces_of(weight)
         return joined_source(pieces, [self._marked(each, each.source(clone)) for each in pieces])
 

@@ -25,9 +25,6 @@ class Clone:
     """One tower.
 
     Attributes:
-        index: The number of the clone.
-        scope: The name scope of its ops.
-        device: Its device.
         outputs: What the model returns for its batch, a tensor or a dict of tensors by the names of outputs.
             With several micro-batches, for the last of them.
         loss: The mean loss over its own batch, without regularisation; a scalar.
@@ -59,14 +56,11 @@ class Evaluation:
     """The tower that evaluates and predicts, for batches of any size, with averaged weights if `ema` is set.
 
     Attributes:
-        pipe: The input.
         outputs: What the model returns, a tensor or a dict of tensors by the names of outputs.
         loss: The mean loss over the batch, with what layers add to it and without `regularization`; a scalar.
         losses: The parts of the loss. To get the loss over several batches, average each part by the sizes of
             the batches before any of them is divided by its weight.
-        regularization: The penalty of the weights that are evaluated; a scalar.
         count: The number of examples in the batch.
-        metrics: The metrics by name.
     """
 
     pipe: InputPipe = field(repr=False)
@@ -83,12 +77,10 @@ class TrainLoop:
     """What one clone repeats in async training, in a thread of its own.
 
     Attributes:
-        clone: The number of the clone.
         batch: The examples of one update.
         train_op: Does one update from one batch of the clone.
         loss: The loss of that batch with the regularisation term; a scalar.
         data_loss: The loss of that batch without it.
-        metrics: The metrics of that batch by name.
         waited: The seconds that the update has waited for the batch, or None if they are not measured.
     """
 
@@ -109,17 +101,14 @@ class CompiledGraph:
     map and its forecast of memory; what sessions have found is passed to them.
 
     Attributes:
-        plan: The plan.
         ledger: The device, role and clone of each op.
         weights: What is known of each weight, by name.
         variables: The variables of the model, by name.
-        clones: The towers.
         global_step: The variable of the global step.
         total_loss: The mean loss over the global batch with the regularization term; a scalar.
         data_loss: The same without it.
         losses: The parts of `data_loss`.
         regularization: The regularization term; a scalar.
-        metrics: The metrics over the global batch, by name.
         learning_rates: The learning rate of each group of weights by its glob; empty without an optimizer.
         train_op: Does one step, or None if the spec has no optimizer.
         summary_op: All summaries of a step in one tensor, or None if the spec has none.
@@ -142,7 +131,6 @@ class CompiledGraph:
             gradients are not finite only changes the scale, and `global_step` does not count it.
         graph: The graph, once there is one.
         seed: The seed of the run.
-        warnings: The warnings about the spec.
         everyone: Compiles the spec for each worker, if workers send each other something in a step.
         assumed: Compiles the spec with the sizes that forecasts assume; None if all inputs have fixed sizes.
     """

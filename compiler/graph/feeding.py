@@ -32,8 +32,6 @@ class InputPipe:
 
     Attributes:
         wanted: The inputs of the model that it gives.
-        placed: The place of the iterator.
-        ledger: The ledger of the graph.
         iterator: The handle of the iterator.
         batch: Its tensors by the names of the inputs.
         size: The number of examples that each batch of its dataset must have, or None for any number.
@@ -41,7 +39,6 @@ class InputPipe:
         waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
             Only steps that fetch them measure the time.
         asks: For each of `waits` the time at which it begins, and itself.
-        name: Its name in the graph.
         shard: (index, of how many) if it reads only a part of the data.
         reader: Who reads it in words, if it reads only a part of the data.
         examples: The number of examples that it gives in one step.
@@ -272,7 +269,6 @@ class Feeds:
     """All pipes of a graph.
 
     Attributes:
-        pipes: The pipes.
         pieces: For each tower, its part of a batch.
         waits: For each tower, the seconds that it waited for its batch, or None if they are not measured.
         ahead: For each tower whose next batch is copied to its device ahead, when it asks for a batch; None

@@ -93,11 +93,7 @@ def without_tensors(made: T, graph: tf.Graph) -> T:
 
 @define
 class _Kept:
-    """What an object keeps, with that which has been looked at so far.
-
-    Attributes:
-        graph: The graph in which it was made.
-    """
+    """What an object keeps, with that which has been looked at so far."""
 
     graph: tf.Graph
     _seen: dict[int, Any] = field(factory=dict, repr=False)  # by the id, so that each stays alive

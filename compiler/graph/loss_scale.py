@@ -32,11 +32,8 @@ class LossScale:
 
     Attributes:
         scale: The variable of the scale.
-        good_steps: The variable of the number of good steps.
         value: The scale as it was read for this step. The losses of the towers are multiplied by it, and the
             gradients are divided by it.
-        placed: The place of the variables.
-        ledger: The ledger of the graph.
     """
 
     scale: Any
@@ -59,25 +56,12 @@ class LossScale:
         return {NAME: self.scale, f"{NAME}/good_steps": self.good_steps}
 
     def times(self, share: float, clone: int) -> Tensor:
-        """Return the factor on a tower's loss: its share times the scale.
-
-        Args:
-            share: The share.
-            clone: The number of the clone.
-        """
+        """Return the factor on a tower's loss: its share times the scale."""
         at = Spot(self.ledger.writer("update"), f"{NAME}/clone_{clone}", self.placed)
         return at.op("Mul", "factor", self.value, share)[0]
 
     def follow(self, at: Spot, finite: Tensor) -> list[str]:
-        """Write the ops that halve the scale after a bad step, and double it after enough good ones.
-
-        Args:
-            at: Where they are written.
-            finite: Whether all gradients of the step are finite; a boolean scalar.
-
-        Returns:
-            Their names.
-        """
+        """Write ops that halve the scale after bad steps and double it after many good ones; return names."""
         found: list[str] = write_traced(
             at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor
         )

@@ -77,9 +77,7 @@ class ManyClones:
     """The map of many clones.
 
     Attributes:
-        plan: The plan of all clones.
         placement: The map, by kinds.
-        warnings: The warnings about the spec.
         reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
             the first and the last one, which stands for the others.

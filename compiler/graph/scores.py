@@ -38,7 +38,6 @@ class Scores:
         data_loss: The mean loss over the examples of a step; a scalar.
         regularization: The penalty of the weights; a scalar.
         total_loss: The sum of both.
-        metrics: The metrics by name.
     """
 
     losses: tuple[LossSum, ...]

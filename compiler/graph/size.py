@@ -80,7 +80,6 @@ class Measures:
     """What the bytes of a graph follow from.
 
     Attributes:
-        placements: The places of the variables.
         slots: The number of slots of each variable that has some.
         templates: The traced towers by the number of their examples.
         sparse: The names of the weights whose gradients are rows.
@@ -94,10 +93,6 @@ class Measures:
 
 def require_small_enough(plan: Plan, measures: Measures) -> None:
     """Raise SpecError if the graph of a plan would certainly have more bytes than TensorFlow can hold.
-
-    Args:
-        plan: The plan.
-        measures: What the bytes follow from.
 
     Raises:
         SpecError: At the aggregation or at the clones, whichever makes the graph so large.

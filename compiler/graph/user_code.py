@@ -90,7 +90,6 @@ class UserCode:
 
     Attributes:
         step: The step or object, as messages name it.
-        span: Its place in the spec.
     """
 
     step: str

@@ -39,11 +39,9 @@ class InputNode:
     """An input of the model.
 
     Attributes:
-        name: Its name in the spec.
         dtype: The type of its numbers.
         shape: Its shape without the batch axis; None for an axis without a fixed size.
         value: Its number among the values of the graph.
-        span: Its place in the text of the spec.
         free: Its axes without a fixed size.
         padding: What batches of the training data are filled with along these axes.
     """
@@ -73,7 +71,6 @@ class LayerNode:
             free weight, or an operation.
         call: The call that makes it, with parameters of blocks replaced by their values. For an operation,
             its name is that of a function of `keras.ops`, or `getitem` for an index.
-        span: Its place in the text of the spec.
         frozen: Whether `trainable = false` holds for it, by itself or because a block around it has it.
         frozen_at: The place of that argument: of the outermost block that has it, or the layer's own.
     """
@@ -144,7 +141,6 @@ class CallNode:
         sources: How many of `inputs` come through the arrow.
         args: The positional arguments of an operation.
         kwargs: The arguments by name, of an operation or in the second brackets of a layer.
-        span: Where the step was written.
     """
 
     layer: int
@@ -161,14 +157,11 @@ class ObjectiveNode:
     """A Keras loss or metric that compares two values.
 
     Attributes:
-        name: Its name in the spec.
-        call: The call that makes it.
         target: The number of the value that is to be predicted.
         prediction: The number of the value that is compared with it.
         weight: The factor of a loss in the sum of all losses.
         example_weights: The number of the value that says how much each example counts, or None.
         class_weights: How much the examples of each class count, by the number of the class; or empty.
-        span: Its place in the text of the spec.
     """
 
     name: str
@@ -221,7 +214,6 @@ class TensorTermNode:
     Attributes:
         value: The number of the value.
         weight: The factor of the mean in the sum of all losses.
-        span: Its place in the text of the spec.
     """
 
     value: int
@@ -234,12 +226,9 @@ class ModelGraph:
     """A model: its inputs, its layers, and the calls in an order in which they can be computed.
 
     Attributes:
-        name: Its name.
-        inputs: Its inputs.
         layers: Its layers, each of which may be called several times.
         calls: The calls of the layers.
         losses: The Keras losses. Their weighted sum with `tensor_terms` is the loss of the model.
-        metrics: The metrics.
         outputs: What the model predicts. Values are numbered from 0.
         names_outputs: Whether the spec names the outputs. The trained model then returns a dict of tensors,
             and else one tensor.

@@ -219,12 +219,6 @@ class _Homes:
 def pieces_of(book: Rulebook, name: str, shape: Sequence[int], bytes_: int) -> tuple[Shard, ...]:
     """Return the pieces into which the rules cut a variable; nothing if it stays whole.
 
-    Args:
-        book: The rules.
-        name: The name of the variable.
-        shape: Its shape.
-        bytes_: Its bytes.
-
     Raises:
         SpecError: The variable lacks the axis along which its rule cuts.
     """

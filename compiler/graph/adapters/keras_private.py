@@ -235,13 +235,7 @@ def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:
 
 
 def weight_at(path: str, shape: Sequence[int], dtype: str) -> Any:
-    """Return a trainable variable as it is at a path of a model, such as `dense/kernel`.
-
-    Args:
-        path: The path.
-        shape: The shape.
-        dtype: The name of the dtype.
-    """
+    """Return a trainable variable as it is at a path of a model, such as `dense/kernel`."""
     scope, _, name = path.rpartition("/")
     with tf.name_scope(f"{scope}/" if scope else ""):
         variable = keras.Variable(initializer="zeros", shape=tuple(shape), dtype=dtype, name=name)
@@ -282,11 +276,5 @@ def apply_alone(
 
 
 def uses_adamw(muon: keras.optimizers.Muon, path: str, shape: Sequence[int]) -> bool:
-    """Whether a Muon optimizer updates the weight at a path by AdamW.
-
-    Args:
-        muon: The optimizer.
-        path: The path of the weight.
-        shape: The shape of the weight.
-    """
+    """Whether a Muon optimizer updates the weight at a path by AdamW."""
     return bool(muon._should_use_adamw(SimpleNamespace(path=path, shape=tuple(shape))))

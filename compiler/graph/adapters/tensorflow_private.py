@@ -55,10 +55,6 @@ def add_nodes(graph: tf.Graph, graph_def: Any) -> None:
     Python's records of the new ops are made without any scope: they have no control flow context, and their
     devices are those of the nodes.
 
-    Args:
-        graph: The graph that the nodes are added to, under their own names.
-        graph_def: The nodes.
-
     Raises:
         tf.errors.InvalidArgumentError: A node is not well formed.
     """

@@ -22,7 +22,6 @@ class SummedGradient:
     """The gradient of a variable over the towers of an update.
 
     Attributes:
-        variable: The variable.
         copies: The gradient for each copy of the variable. All copies of a replicated variable get the same
             bits. A sparse gradient has distinct indices.
         part: The number of the part of the loss, until those of all parts are joined.

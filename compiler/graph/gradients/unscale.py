@@ -71,9 +71,7 @@ class Gate:
     """Runs ops in good steps only: those that wait for what `at` returns, and so all that depend on them.
 
     Attributes:
-        ledger: The ledger of the graph.
         placed: The place of the decision.
-        scope: The name scope of the ops.
         applied: Whether the step is a good one; a boolean scalar.
         followed: The names of ops that run in either case.
     """

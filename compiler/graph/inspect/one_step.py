@@ -50,7 +50,6 @@ class StepCopy:
     """A copy of the graph, in which every op has the same name, and its session.
 
     Attributes:
-        compiled: The graph that was copied.
         graph: The copy.
         session: A session of the copy, which is open as long as the context of `of`.
         assigned: The full names of the devices on which ops ran, by op name.

@@ -38,8 +38,6 @@ class _Stray:
     """A misplaced op.
 
     Attributes:
-        op: The op.
-        device: Its device.
         reason: What is wrong with that.
         span: The place in the spec that put it there.
     """

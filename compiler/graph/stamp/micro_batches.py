@@ -54,14 +54,9 @@ class MicroBatches:
     """Writes the micro-batches of a tower.
 
     Attributes:
-        template: The template of the tower.
-        tower: The tower.
         ops: The ops of the tower as they are for a single one.
         found: Returns a tensor of the tower as it is for a single one, by its name in the template.
         sliced: The tensors from outside of which each micro-batch has its own slice along the first axis.
-        count: The number of micro-batches.
-        ledger: The ledger of the graph.
-        writer: Writes the ops.
     """
 
     template: Template

@@ -40,7 +40,6 @@ class FoundRows:
     """Rows that a tower has looked up in a table in pieces.
 
     Attributes:
-        rows: The rows.
         reads: The names of the ops that read the variable of each piece, by the number of the piece.
         dealt: How they were dealt to the pieces.
     """
@@ -58,7 +57,6 @@ class PieceWriter:
         source: The variable of each piece.
         beside: The place beside each piece.
         tower: The place of the tower.
-        writer: Writes the ops.
         riders: The small weights that come with rows that the tower looks up.
     """
 

@@ -46,7 +46,6 @@ class _Task:
     """A pass of a stage, for any micro-batch.
 
     Attributes:
-        stage: The number of the stage.
         kind: The pass.
         first: The ops that take nothing of the same pass, by their names without micro-batches.
         last: Those of whose results the pass takes nothing.

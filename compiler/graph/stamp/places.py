@@ -22,9 +22,6 @@ class Layout:
     """What all towers of a template have in common: the rule that decides the place of each op.
 
     Attributes:
-        template: The template.
-        usage: How it uses its weights.
-        rulebook: The rules of the spec.
         staged: Whether its ops are the stages of a pipeline.
     """
 
@@ -102,7 +99,6 @@ class TowerPlaces:
 
     Attributes:
         layout: What all towers of the template have in common.
-        tower: The tower.
         weights: The place of each variable that the tower reads, except those in pieces.
         own: The place of the tower itself.
     """

@@ -20,8 +20,6 @@ class WeightSource:
     """A variable as one tower reads it.
 
     Attributes:
-        variable: The variable.
-        placed: The place of the variable.
         by_rows: Whether its updates write rows of it, and never the whole.
     """
 
@@ -35,7 +33,6 @@ class CutSource:
     """A variable in pieces, as one tower reads it.
 
     Attributes:
-        shards: The pieces.
         sources: The variable of each piece.
     """
 
@@ -83,7 +80,6 @@ class Rider:
     """A small weight that comes with others, or with rows.
 
     Attributes:
-        weight: The name of the weight.
         read: Its value as it is read beside its variable.
         sent: The name of its value in the tower.
         placed: The place beside the variable.

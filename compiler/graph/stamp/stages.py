@@ -55,12 +55,7 @@ class Stages:
 
 
 def stages_of(template: Template, decide: Callable[[str], Reason | None]) -> Stages:
-    """Return the stages of a template.
-
-    Args:
-        template: The template.
-        decide: Returns the rule for an op, or None.
-    """
+    """Return the stages of a template."""
     nodes, roles = template.fragment.node, template.roles
     ruled = {own: decide(own) for own in nodes}
     reader = _Reader(template, ruled)
@@ -124,12 +119,7 @@ class _Reader:
 
 
 def require_pipeline(plan: Plan, stages: Stages) -> None:
-    """Raise SpecError if micro-batches cannot pass from stage to stage, at the line of the layer.
-
-    Args:
-        plan: The plan.
-        stages: The stages of its towers.
-    """
+    """Raise SpecError if micro-batches cannot pass from stage to stage, at the line of the layer."""
     found: dict[str, Diagnostic] = {}
     for own, later in stages.back:
         span, layer = _layer(plan, own)

@@ -38,7 +38,6 @@ class Bindings:
     """The tensors that replace a template's ports in one tower.
 
     Attributes:
-        tower: The tower.
         weights: The variables by the names of the weights.
         inputs: The tensors of the model's inputs by name. With several micro-batches, each has one slice for
             each of them along its first axis.
@@ -65,7 +64,6 @@ class StampedTower:
     """A tower in the graph, whose tensors are found by their names in the template.
 
     Attributes:
-        ledger: The ledger of the graph.
         bindings: The tensors that replace the ports of the template.
         layout: What the tower has in common with others of its template.
         use: The template in the step.

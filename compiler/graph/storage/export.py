@@ -32,7 +32,6 @@ class PlainModel:
     """A functional Keras model.
 
     Attributes:
-        model: The model.
         variables: Its variables by the names of the weights in `CompiledGraph.weights`.
         layers: What each layer of the spec's model has become, in their order.
     """

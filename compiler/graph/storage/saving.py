@@ -70,8 +70,6 @@ class Slice:
     """A region of a tensor, and its value.
 
     Attributes:
-        name: The name of the tensor.
-        region: The region.
         read: The value, on the device of its variable.
         finite: Whether all elements are finite, or None if they are no floats.
     """
@@ -87,7 +85,6 @@ class Refill:
     """A region of a tensor that is restored by itself.
 
     Attributes:
-        region: The region.
         value: Its value from the file; another may be fed in its place.
         assign: Gives the region that value.
         ended: What is done after the last region of a variable, if anything.
@@ -109,7 +106,6 @@ class Group:
     """Slices that are written together.
 
     Attributes:
-        slices: The slices.
         write: Writes them to files with the prefix `Saving.path`.
     """
 
@@ -186,10 +182,6 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
 
     After restoring, run `CompiledGraph.after_restore_op`, which makes copies equal. Then those of
     `CompiledGraph.copies` can be restored.
-
-    Args:
-        compiled: The graph.
-        most: The bytes that are written at once.
     """
     ledger, plan = compiled.ledger, compiled.plan
     here = by_default("save", plan.topology.first_cpu())

@@ -248,7 +248,6 @@ class Stored:
     """An array of an open file that can be read safely. Its shape is known, but it has not been read.
 
     Attributes:
-        shape: The shape.
         kind: The kind of NumPy's dtype, such as `f`.
     """
 

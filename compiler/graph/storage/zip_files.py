@@ -58,10 +58,6 @@ class ZipArchive(zipfile.ZipFile):
 def require_proportion(unpacked: int, packed: int) -> None:
     """Raise SwellingError if so few bytes unpack to so many.
 
-    Args:
-        unpacked: The number of bytes of the unpacked member.
-        packed: The number of bytes that it takes in the file.
-
     Raises:
         SwellingError: The member is larger than what any member may be, and than 200 times its packed bytes.
     """

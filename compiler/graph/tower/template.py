@@ -27,7 +27,6 @@ class WeightInfo(VariableInfo):
 
     Attributes:
         initializer: Makes its first value; called as `initializer(shape, dtype)`.
-        regularizer: The regularizer of its layer, or None.
         constraint: What is applied to it after an update, or None.
         declared: How its layer says that clones join it if it changes without gradients, or None.
         of_class: The class of the user's layer that it is of, or empty for a layer of Keras.

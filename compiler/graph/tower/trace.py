@@ -64,7 +64,6 @@ class Tracer:
     """Traces towers of one model. All traces share its layers, which the first one builds.
 
     Attributes:
-        model: The model.
         seed: The seed of Keras's initializers.
         precision: The dtype policy of the layers.
         base: The folder in which `python(...)` looks for modules first.

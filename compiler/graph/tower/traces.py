@@ -22,7 +22,6 @@ class Traced:
     Attributes:
         templates: The towers for training by the number of their examples.
         evaluation: The tower for evaluation.
-        weights: The weights by name.
     """
 
     templates: Mapping[int, Template]

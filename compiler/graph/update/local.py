@@ -32,9 +32,6 @@ class Family:
     """The copies of a weight, statistic or slot, one for each clone.
 
     Attributes:
-        name: Its name.
-        copies: The variables.
-        places: Their places.
         first: Whether all copies become equal to copy 0, and not to their mean.
     """
 

@@ -30,7 +30,6 @@ class Statistic:
     """A variable that is a statistic, or a piece of one, after a step.
 
     Attributes:
-        variable: The variable.
         join: How it is joined over clones.
         value: Its new value; for a sum, what is added to the value before.
     """

@@ -33,7 +33,6 @@ class StepVariable:
 
     Attributes:
         name: Its name, which is that of its handle.
-        type: The name of its type.
         sizes: Its shape.
     """
 
@@ -88,11 +87,7 @@ def _shape(sizes: tuple[int, ...]) -> tf.TensorShape:
 
 @define
 class VariableWriter:
-    """Writes variables, and after all of them their first values.
-
-    Attributes:
-        ledger: The ledger of the graph.
-    """
+    """Writes variables, and after all of them their first values."""
 
     ledger: Ledger = field(repr=False)
     _writer: StepWriter = field(init=False, repr=False)
@@ -172,7 +167,6 @@ class CutVariable:
     """A tensor of a checkpoint that is several variables in the graph.
 
     Attributes:
-        shards: The pieces.
         variables: The variable of each piece.
     """
 

@@ -57,8 +57,6 @@ class GraphVariable:
     """A variable of the model in the graph: a weight, or a piece of one.
 
     Attributes:
-        info: What is known of the weight.
-        placement: The places of the variable.
         copies: One tf.Variable, or one for each clone if the variable is replicated.
         slots: The slots of each copy, by their suffixes.
         average: The moving average of copy 0, or None.

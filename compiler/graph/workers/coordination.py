@@ -36,11 +36,9 @@ class State:
     """The numbers at one moment.
 
     Attributes:
-        generation: The number of the generation.
         phase: CLOSED, OPEN or FINISHED.
         lost: The generation in which a worker has found that variables are lost.
         tick: In sync, a number that changes with every step.
-        global_step: The global step.
         examples: The examples of all steps so far.
         begun: In async, the number of updates that have been claimed.
         limit: In async, the most updates that may be claimed.
@@ -149,10 +147,7 @@ class Table:
 
     Attributes:
         variables: The variables by name.
-        placed: Their place.
-        ledger: The ledger of the graph.
         worker: The number of the worker.
-        workers: The number of workers.
         batch: The examples of an update of the worker.
         staleness: How far a worker may be ahead of the slowest one, or None for any distance.
         mine: The placeholder for the generation and the life of the worker.

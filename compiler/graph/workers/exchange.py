@@ -29,7 +29,6 @@ class WorkerExchange:
     """What a worker runs instead of a plain train op.
 
     Attributes:
-        worker: The worker.
         coordination: The state that the workers share, if they share the variables.
         step: Async: does an update if the worker's generation is still current, and claims the next one. The
             result is that of `Coordination.claim`.

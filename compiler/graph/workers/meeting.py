@@ -41,14 +41,12 @@ class MeetingState:
     """The numbers of the table at one moment.
 
     Attributes:
-        generation: The number of the generation.
         phase: MEETING while workers say where they stand, TAKING while those that are behind take the
             weights, OPEN while steps are made, and FINISHED.
         lost: The generation in which a worker has found that a step has broken.
         source: The number of the worker whose weights are taken.
         met: For each worker, the generation in which it has said where it stands.
         made: The steps that each worker has made, -1 if it has no weights.
-        step: The global step of each.
         examples: The examples of the steps of each.
         ready: For each worker, the generation for which it has the weights.
         left: For each worker, whether it has ended.
@@ -76,7 +74,6 @@ class Meeting:
     """The ops on the state of the workers in one worker's graph.
 
     Attributes:
-        placed: The place of the table.
         given: A placeholder for the arguments of an op, of which there are four at most.
         state: A vector that `MeetingState.of` reads.
         announce: Chief, [generation]: begins a generation.
@@ -132,8 +129,6 @@ class Counts:
 
     Attributes:
         variables: The variables by name, with the global step.
-        placed: Their place.
-        ledger: The ledger of the graph.
     """
 
     variables: Mapping[str, Any] = field(repr=False)

@@ -190,7 +190,6 @@ class Network:
     """The layers of a model, one Keras object each. A layer is built at its first call.
 
     Attributes:
-        model: The model.
         layers: The layers in the order of `ModelGraph.layers`.
     """
 

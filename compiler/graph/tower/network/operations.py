@@ -22,7 +22,6 @@ class Operation:
 
     Attributes:
         function: Its name in `keras.ops`, with dots if it is in a module there (`image.resize`).
-        name: The name of its ops.
     """
 
     function: str

@@ -70,11 +70,7 @@ def in_float32(value: Any) -> Any:
 
 @frozen
 class _WidePenalty:
-    """A regularizer of what a layer gives, computed in float32: a sum over a batch soon leaves float16.
-
-    Attributes:
-        regularizer: The regularizer of the layer.
-    """
+    """A regularizer of what a layer gives, computed in float32: a sum over a batch soon leaves float16."""
 
     regularizer: Any
 

@@ -139,19 +139,27 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
+LABELS = np.array([0, 1, 2, 1, 0, 2, 1, 1])
+KINDS: dict[str, tuple[str, Any]] = {
+    "SparseCategorical": ("int32, [1]", LABELS[:, None].astype(np.int32)),
+    "Categorical": ("float32, [3]", np.eye(3, dtype=np.float32)[LABELS]),
+    "Binary": ("float32, [1]", (LABELS[:, None] == 1).astype(np.float32)),
+}
+
+
 @pytest.mark.family(every=2)
 @pytest.mark.slow
-@pytest.mark.parametrize("sparse", [True, False])
-def test_weights_of_classes_are_those_of_fit(sparse: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_classes_are_those_of_fit(kind: str) -> None:
     """`class_weight` of a loss and of a metric does what it does in `fit`; other classes count 1."""
-    name = "SparseCategoricalCrossentropy" if sparse else "CategoricalCrossentropy"
-    accuracy = "SparseCategoricalAccuracy" if sparse else "CategoricalAccuracy"
+    name, accuracy, units = f"{kind}Crossentropy", f"{kind}Accuracy", 1 if kind == "Binary" else 3
+    declared, labels = KINDS[kind]
     text = f"""
 tfdeploy = 1
 model "m" {{
   x = input(float32, [4])
-  label = input({"int32, [1]" if sparse else "float32, [3]"})
-  p = x -> Dense(3, name = "p")
+  label = input({declared})
+  p = x -> Dense({units}, name = "p")
   loss = [label, p] -> {name}(from_logits = true, class_weight = [1.0, 5.0])
   metrics {{ right = [label, p] -> {accuracy}(class_weight = [1.0, 5.0]) }}
 }}
@@ -160,14 +168,10 @@ clones {{ count = 2, batch = [5, 3] }}
 update {{ optimizer = SGD(0.3) }}
 """
     generator = np.random.default_rng(2)
-    labels = np.array([0, 1, 2, 1, 0, 2, 1, 1])
-    arrays = {
-        "x": generator.standard_normal((8, 4)).astype(np.float32),
-        "label": labels[:, None].astype(np.int32) if sparse else np.eye(3, dtype=np.float32)[labels],
-    }
+    arrays = {"x": generator.standard_normal((8, 4)).astype(np.float32), "label": labels}
     step = step_of(spec_of(text), arrays)
     x = keras.Input((4,))
-    twin = keras.Model(x, keras.layers.Dense(3, name="p")(x))
+    twin = keras.Model(x, keras.layers.Dense(units, name="p")(x))
     scores = follow(
         step,
         twin,

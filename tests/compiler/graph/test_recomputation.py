@@ -8,8 +8,7 @@ import pytest
 
 from compiler.graph.build import compile_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.tower.recompute import SCOPE, Chain, Forward
-from compiler.graph.tower.traces import Traces
+from compiler.graph.tower.recompute import SCOPE
 from compiler.pipeline import make_plan
 from compiler.report.terminal import headline
 from compiler.step.read.memory import forecast_memory
@@ -102,19 +101,6 @@ def test_weights_are_the_same_bits_with_a_limit() -> None:
     assert some > 0
 
 
-def test_a_chain_is_cut_where_one_tensor_passes_on() -> None:
-    """Blocks with a shortcut are apart, a U-Net is not cut within; all ops are in a stage, in order."""
-    found = {}
-    for name, spec in (("chain", chain("none")), ("unet", spec_of(UNET))):
-        (template,) = Traces().of(make_plan(spec), 1).templates.values()
-        found[name] = Chain.of(template)
-        assert [each for ops in found[name].ops for each in ops] == [*Forward(template).ops]
-    assert len(found["chain"].ops) >= 3
-    assert {ops[0].partition("/")[0] for ops in found["chain"].ops} >= {"block", "block_1"}
-    inside = {ops[0].partition("/")[0] for ops in found["unet"].ops}
-    assert inside.isdisjoint({"conv2d_1", "conv2d_2", "up_sampling2d", "concatenate", "conv2d_3"})
-
-
 BEFORE = """
 tfdeploy = 1
 layer "block" {
@@ -177,13 +163,3 @@ def test_what_is_not_needed_again_is_not_there() -> None:
     again = {name.rpartition("/")[0] for name in steps[1] if name.startswith(f"{SCOPE}/block")}
     assert any(name.endswith("/batch_normalization") for name in again)
     assert not any(name.endswith("/last") for name in again)
-
-
-@pytest.mark.parametrize(("clip", "stay"), [("value(1.0)", False), ("global_norm(1.0)", True)])
-def test_gradients_of_weights_count_if_they_stay(clip: str, *, stay: bool) -> None:
-    """They do until those of all are there, if one number decides about all of them."""
-    plan = make_plan(spec_of(RESIDUAL, update__clip=clip))
-    assert plan.update.awaits_all_gradients is stay
-    (template,) = Traces().of(plan, 1).templates.values()
-    stages = Chain.of(template, gradients_stay=stay).stages
-    assert any(each.gradients for each in stages) is stay

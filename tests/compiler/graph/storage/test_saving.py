@@ -124,7 +124,7 @@ def test_large_variables_are_restored_one_by_one(
     assert fed == [MOST // 4] * 20
 
 
-@pytest.mark.full
+@pytest.mark.family(every=2)
 def test_values_come_slice_by_slice_and_go_back(saved: tuple[bool, Training, Saving], tmp_path: Path) -> None:
     """What is fetched by slices is what is read as a whole; both ways of restoring bring it back."""
     _, training, saving = saved

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.forked import words_of
 from tests.runtime.tasks import Process
 
 SPEC = """
@@ -117,35 +113,6 @@ def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Pa
 
 @pytest.mark.full
 @pytest.mark.usefixtures("forked_tasks")
-def test_a_killed_server_loses_no_more_than_the_steps_since_a_checkpoint(tmp_path: Path) -> None:
-    """A server with half of a table comes back, and the run goes on from the newest checkpoint."""
-    spec, run = tmp_path / "words.tfdeploy", tmp_path / "run"
-    spec.write_text(CLUSTER)
-    settings = {"directory": run, "steps": 1500, "checkpoint_every": 100, "log_every": 5}
-    sets = [word for key, value in settings.items() for word in ("--set", f"train.{key}={value}")]
-    process = Process(["-m", "tfdeploy", "compile-and-run", str(spec), *sets], {}, tmp_path)
-    try:
-        process.wait_for(lambda: _steps_of(run), patience=240)
-        kept = _steps_of(run)
-        os.kill(_server_of(spec, "ps:1"), signal.SIGKILL)
-        process.until("ps:1 was ended by SIGKILL; it is started again")
-        process.until("interrupted: ")
-        assert process.end(240) == 0, process.text
-    finally:
-        process.close()
-    assert json.loads((run / "result.json").read_text())["steps"] == 1500
-    steps = [json.loads(line)["step"] for line in (run / "history.jsonl").read_text().splitlines()]
-    back = [(before, after) for before, after in pairwise(steps) if after < before]
-    assert not any(after <= max(kept) for _, after in back)
-    assert all(before - after < 100 + 5 for before, after in back)
-    last = tf_checkpoint(run)
-    assert last.get_tensor("global_step") == 1500
-    moved = np.abs(last.get_tensor("table/embeddings/Adam")).max(axis=1)
-    assert min(moved[:25].max(), moved[25:].max()) > 0  # both halves have been trained
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("forked_tasks")
 @pytest.mark.parametrize(
     ("update", "rule"),
     [
@@ -189,20 +156,6 @@ def test_other_numbers_of_servers_go_on_with_all_that_was_there(
         json.loads((run / "checkpoints" / "model.ckpt-12.json").read_text()) for run in (whole, broken)
     ]
     assert [(each["step"], each["examples"]) for each in manifests] == [(12, 12 * 2 * 8)] * 2
-
-
-def _steps_of(run: Path) -> list[int]:
-    """Return the steps of the checkpoints that are there."""
-    return sorted(int(each.stem.rpartition("-")[2]) for each in (run / "checkpoints").glob("*.index"))
-
-
-def _server_of(spec: Path, task: str) -> int:
-    """Return the process of a server that has been started for a spec."""
-    for each in Path("/proc").glob("[0-9]*"):
-        words = words_of(int(each.name))
-        if str(spec) in words and "serve" in words and words[words.index("--task") + 1] == task:
-            return int(each.name)
-    raise AssertionError(task)
 
 
 def tf_checkpoint(run: Path) -> Any:

@@ -172,8 +172,9 @@ def test_files_of_others_are_replaced_by_force_alone(command: Command, map_file:
     assert (refused.code, "TFD753" in refused.err, command.read("mine.html")) == (2, True, "mine")
     assert command(*view, "mine.html", "--force").code == 0
     assert command.read("mine.html") == page
-    own = command(*view, map_file, "--force")
-    assert (own.code, "TFD752" in own.err) == (2, True)
+    for read in (map_file, command.write("own.tfdeploy", SPEC)):
+        own = command("plan", str(read), "--html", str(read), "--force")
+        assert (own.code, "TFD752" in own.err) == (2, True)
     assert command(*view, "-").out == page
 
 

@@ -144,7 +144,7 @@ def _annotations_and_docstrings(tree: ast.AST) -> set[int]:
                 skip(node.returns)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assert() | ast.JoinedStr():
                 skip(node)
-            case ast.Expr(value=ast.Constant()):
+            case ast.Expr(value=ast.Constant()) | ast.keyword(arg="repr"):
                 skip(node)
             case _:
                 pass

@@ -19,7 +19,18 @@ from tests.runtime.tasks import SPEC, free_ports, secret_of_folder
 from tests.support import spec_of
 from tfdeploy.runtime.membership import meeting
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.membership.meeting import GONE_AFTER, Address, Entry, Folder, Met, meet, this_machine
+from tfdeploy.runtime.membership.meeting import (
+    GONE_AFTER,
+    Address,
+    Entry,
+    Folder,
+    Met,
+    Renewal,
+    meet,
+    this_machine,
+)
+
+reserve = meeting._reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +116,22 @@ def test_an_entry_that_nobody_renews_is_of_a_process_that_is_gone(tmp_path: Path
     (tmp_path / "meeting" / "mine.txt").touch()
     folder.leave(entered)
     assert [each.name for each in (tmp_path / "meeting").iterdir()] == ["mine.txt"]
+
+
+def test_nothing_is_left_of_those_that_come_and_go_at_once(tmp_path: Path) -> None:
+    """Whoever comes while the last one leaves makes the folder anew, and is not told that it is missing."""
+    path = tmp_path / "meeting"
+
+    def come_and_go(task: str) -> None:
+        for _ in range(20):
+            renewal = Renewal(Folder(path), Folder(path).enter(HERE, [task]), reserve(0))
+            assert renewal.renew()
+            renewal.leave()
+            assert not renewal.renew()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(come_and_go, [f"worker:{at}" for at in range(8)])) == [None] * 8
+    assert not path.exists()
 
 
 def test_only_who_has_the_secret_is_answered(tmp_path: Path) -> None:
@@ -200,9 +227,6 @@ def test_who_gets_no_task_hears_why(
         )
     assert said[0].endswith(f": {says}")
     assert len(caught.value.diagnostic.notes) == notes
-
-
-reserve = meeting._reserve
 
 
 def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:

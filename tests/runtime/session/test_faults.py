@@ -148,7 +148,7 @@ def test_an_op_of_no_clone_or_of_no_name() -> None:
     assert told(graph, None).notes == ()
     sum_of_losses = told(graph, "loss/add").span
     assert sum_of_losses is not None
-    assert sum_of_losses.text == TWO[1:-1]  # the outermost brackets do not count
+    assert sum_of_losses.text == TWO
 
 
 def test_the_data_may_explain_a_fault() -> None:

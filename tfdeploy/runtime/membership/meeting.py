@@ -21,9 +21,9 @@ from io import BufferedIOBase
 from pathlib import Path
 from secrets import token_hex
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from typing import Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
@@ -135,20 +135,30 @@ class Folder:
 
     @contextmanager
     def _alone(self) -> Iterator[float]:
-        """Yield the time by the clock of the folder, while no other process enters."""
-        lock = self._path / "lock"
+        """Yield the time by the clock of the folder, while no other process enters or leaves."""
         try:
-            self._path.mkdir(parents=True, exist_ok=True)
-            others = sorted(each.name for each in self._path.iterdir() if not each.name.startswith("."))
-            if others and lock.name not in others:
-                reason = f"the folder has other files, such as `{visible(others[0])}`"
-                raise RunError(errors.no_meeting(place=self.where, reason=reason))
-            with lock.open("a") as opened:
-                fcntl.flock(opened, fcntl.LOCK_EX)
-                os.utime(lock)
-                yield lock.stat().st_mtime
+            with self._locked() as lock:
+                os.utime(lock.fileno())
+                yield os.fstat(lock.fileno()).st_mtime
         except OSError as fault:
             raise RunError(errors.no_meeting(place=self.where, reason=system_reason(fault))) from fault
+
+    def _locked(self) -> IO[str]:
+        """Return the open file that whoever enters or leaves has locked; the folder is made with it."""
+        path = self._path / "lock"
+        while True:
+            self._path.mkdir(parents=True, exist_ok=True)
+            others = sorted(each.name for each in self._path.iterdir() if not each.name.startswith("."))
+            if others and path.name not in others:
+                reason = f"the folder has other files, such as `{visible(others[0])}`"
+                raise RunError(errors.no_meeting(place=self.where, reason=reason))
+            with suppress(FileNotFoundError), ExitStack() as stack:
+                lock = stack.enter_context(path.open("a"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # The last one to leave may have removed it, and the folder, while this process waited.
+                if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                    stack.pop_all()
+                    return lock
 
     def _file(self, task: str) -> Path:
         return self._path / f"{task.replace(':', '-')}.json"
@@ -178,12 +188,11 @@ class Folder:
 
     def leave(self, entry: Entry) -> None:
         """Remove an entry, and the folder after the last one."""
-        with suppress(RunError, OSError):
-            with self._alone() as now:
-                there, _ = self._read(now)
-                if there.get(entry.task) == entry:
-                    self._file(entry.task).unlink()
-                    del there[entry.task]
+        with suppress(RunError), self._alone() as now:
+            there, _ = self._read(now)
+            if there.get(entry.task) == entry:
+                self._file(entry.task).unlink()
+                del there[entry.task]
             if not there:
                 for each in self._path.glob("*-*.json"):
                     each.unlink()
@@ -384,9 +393,9 @@ def meet(
                     if own.port != entry.port:
                         taken.close()
                         taken = _reserve(own.port)
-                    stack.callback(meeting.leave, own)
-                    stack.callback(taken.close)  # which ends the renewal
-                    _keep(meeting, own, taken)
+                    renewal = Renewal(meeting, own, taken)
+                    stack.callback(renewal.leave)
+                    renewal.start()
             there = meeting.present()
             if own is not None:
                 _require_one_spec(there.values(), own)
@@ -405,7 +414,7 @@ def meet(
                 what = ", ".join(missing) if own is not None else _why_none(wanted, there)
                 say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
             time.sleep(POLL)
-    atexit.register(meeting.leave, own)
+    atexit.register(renewal.leave)
     beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
     return Met(cluster_of(spec, there), Task.parse(own.task), beside)
 
@@ -453,14 +462,33 @@ def _require_one_spec(there: Iterable[Entry], own: Entry) -> None:
             )
 
 
-def _keep(meeting: Meeting, own: Entry, taken: socket.socket) -> None:
-    """Renew an entry, and keep its port, until the process ends."""
+@frozen
+class Renewal:
+    """Renews an entry, and keeps its port, until the process leaves."""
 
-    def renew() -> None:
+    meeting: Meeting
+    own: Entry
+    taken: socket.socket
+    _one: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def start(self) -> None:
+        """Renew the entry from now on."""
+        threading.Thread(target=self._run, daemon=True, name="meeting").start()
+
+    def _run(self) -> None:
         time.sleep(RENEW_EVERY)
-        while taken.fileno() >= 0:
-            with suppress(RunError):
-                meeting.enter(own, [own.task])
+        while self.renew():
             time.sleep(RENEW_EVERY)
 
-    threading.Thread(target=renew, daemon=True, name="meeting").start()
+    def renew(self) -> bool:
+        """Renew the entry once; return whether the process has not left."""
+        with self._one, suppress(RunError):
+            if self.taken.fileno() >= 0:
+                self.meeting.enter(self.own, [self.own.task])
+        return self.taken.fileno() >= 0
+
+    def leave(self) -> None:
+        """Remove the entry, which is not renewed any more."""
+        with self._one:
+            self.taken.close()
+            self.meeting.leave(self.own)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from compiler.compatibility import replication_of
 from compiler.figures import gathered
-from compiler.kinds.kind_map import AnyMap
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
+
+if TYPE_CHECKING:
+    from compiler.kinds.kind_map import AnyMap
 
 Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
 
@@ -185,11 +187,11 @@ def requests_of(spec: ir.Spec, placement: AnyMap) -> Mapping[str, int]:
         spec: The spec.
         placement: The placement map of the spec, with the forecast of the memory of a step.
     """
-    from compiler.report.devices import parse_ref
+    from compiler.report.devices import host_kind
 
-    tasks = gathered((parse_ref(each.ref).host, each.memory_bytes or 0) for each in placement.devices)
+    tasks = gathered((host_kind(each.ref), each.memory_bytes or 0) for each in placement.devices)
     found = {job.name: OF_TENSORFLOW for job in spec.devices.jobs} | {CLIENT: OF_TENSORFLOW}
-    for (job, _, kind), needed in tasks.items():
-        if kind == "cpu":
+    for ((job, _), kind), needed in tasks.items():
+        if kind == "cpu" and job is not None:
             found[job] = max(found[job], OF_TENSORFLOW + round(MARGIN * sum(needed)))
     return found

@@ -13,53 +13,38 @@ from attrs import astuple, frozen
 from compiler.figures import count, gathered, ranges, size
 from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
+from compiler.topology import Device, Host
 
 _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
 
 
-@frozen
-class Ref:
-    """The parts of a device's name.
-
-    Attributes:
-        job: The job, or nothing for a device of this machine.
-        task: The number of the task in its job; 0 for a device of this machine.
-        kind: `cpu` or `gpu`.
-        index: The number among the devices of this kind on the task.
-    """
-
-    job: str
-    task: int
-    kind: str
-    index: int
-
-    @property
-    def host(self) -> tuple[str, int, str]:
-        """What the devices of one kind in one process have in common."""
-        return (self.job, self.task, self.kind)
-
-    @property
-    def job_kind(self) -> tuple[str, str]:
-        """What the devices of one kind in one job have in common."""
-        return (self.job, self.kind)
-
-
 @cache  # there are few devices, whose names are read again and again
-def parse_ref(ref: str) -> Ref:
-    """Return the parts of a device's name; a name of another form is a kind by itself."""
+def parse_ref(ref: str) -> Device:
+    """Return the device with a name; a name of another form is a kind by itself."""
     match = _REF.fullmatch(ref)
-    if match is None:
-        return Ref("", 0, ref, 0)
-    return Ref(match["job"] or "", int(match["task"] or 0), match["kind"], int(match["index"]))
+    job, task, kind, index = (None, None, ref, 0) if match is None else match.groups()
+    return Device(kind, int(index), job, int(task or 0))  # type: ignore[arg-type] # the kind is a text
+
+
+def job_kind(ref: str) -> tuple[str | None, str]:
+    """Return what the devices of one kind in one job have in common."""
+    device = parse_ref(ref)
+    return device.job, device.kind
+
+
+def host_kind(ref: str) -> tuple[Host, str]:
+    """Return what the devices of one kind in one process have in common."""
+    device = parse_ref(ref)
+    return device.host, device.kind
 
 
 def device_label(refs: Sequence[str]) -> str:
     """Return one name for several devices: `gpu[0..3,6]`, `worker[0..7].gpu[0..7]`."""
     if len(refs) == 1:
         return refs[0]
-    hosts = gathered((each.host, each.index) for each in map(parse_ref, refs))
+    hosts = gathered((host_kind(each), parse_ref(each).index) for each in refs)
     families = gathered(
-        ((job, kind, tuple(sorted(indices))), task) for (job, task, kind), indices in hosts.items()
+        ((job, kind, tuple(sorted(indices))), task) for ((job, task), kind), indices in hosts.items()
     )
     return ", ".join(
         f"{f'{job}[{ranges(tasks)}].' if job else ''}{kind}[{ranges(indices)}]"
@@ -98,9 +83,9 @@ def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Ite
     each job.
     """
     yield tuple(Group(each, (each,)) for each in devices)
-    yield _together(devices, lambda ref: (parse_ref(ref).job_kind, figures(ref)), "each")
-    yield _together(devices, lambda ref: parse_ref(ref).host, "sum")
-    yield _together(devices, lambda ref: parse_ref(ref).job_kind, "sum")
+    yield _together(devices, lambda ref: (job_kind(ref), figures(ref)), "each")
+    yield _together(devices, host_kind, "sum")
+    yield _together(devices, job_kind, "sum")
 
 
 def _together(

@@ -12,7 +12,7 @@ from attrs import asdict, frozen
 from compiler.figures import count, duration, gathered, plural, ranges, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
-from compiler.report.devices import FIGURES, device_label, groupings, parse_ref
+from compiler.report.devices import FIGURES, device_label, groupings, job_kind
 from compiler.report.scopes import Part, Scope, build, cut
 from compiler.report.view import Ink, headed, shorten, signed
 
@@ -203,11 +203,11 @@ def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:
 def _alike(changes: Sequence[LinkChange]) -> list[list[LinkChange]]:
     """Combine links with equal figures: from one device to those of a kind, or from those to one."""
     by_source = gathered(
-        ((each.from_device, parse_ref(each.to_device).job_kind, _figures(each)), each) for each in changes
+        ((each.from_device, job_kind(each.to_device), _figures(each)), each) for each in changes
     ).values()
     single = [members[0] for members in by_source if len(members) == 1]
     by_target = gathered(
-        ((each.to_device, parse_ref(each.from_device).job_kind, _figures(each)), each) for each in single
+        ((each.to_device, job_kind(each.from_device), _figures(each)), each) for each in single
     ).values()
     return [*(members for members in by_source if len(members) > 1), *by_target]
 
@@ -277,13 +277,9 @@ class Way:
     after: tuple[str, ...]
 
     @cached_property
-    def family(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    def family(self) -> tuple[object, ...]:
         """The kinds of devices before and after; ways of one family share a line."""
-        before, after = (
-            tuple(dict.fromkeys(parse_ref(each).job_kind for each in side))
-            for side in (self.before, self.after)
-        )
-        return (before, after)
+        return tuple(tuple(dict.fromkeys(map(job_kind, side))) for side in (self.before, self.after))
 
 
 def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:

@@ -27,8 +27,8 @@ from compiler.report.devices import (
     device_label,
     device_totals,
     first_that_fits,
+    job_kind,
     of_group,
-    parse_ref,
     pools,
 )
 from compiler.report.diff_text import change_lines
@@ -221,8 +221,7 @@ def device_rows(named: Iterable[tuple[str, Totals]]) -> list[tuple[str, ...]]:
 def fullness(placement: AnyMap, view: View) -> list[str]:
     """Return a line for each GPU and machine; nothing if the spec does not give their memory."""
     alike = gathered(
-        ((parse_ref(pool.devices[0].ref).job_kind, pool.needed, pool.limit), pool)
-        for pool in pools(placement)
+        ((job_kind(pool.devices[0].ref), pool.needed, pool.limit), pool) for pool in pools(placement)
     )
     if not alike:
         return []

@@ -13,7 +13,7 @@ from compiler.kinds.kind_map import AnyMap
 from compiler.placement.rules import rule_text
 from compiler.plan import Plan
 from compiler.process import collector_paused
-from compiler.report.devices import Pool, device_label, parse_ref, pools
+from compiler.report.devices import Pool, device_label, job_kind, pools
 from compiler.suggest import variations
 from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import Suggestion
@@ -235,7 +235,7 @@ def _too_full(placement: AnyMap) -> Iterator[str]:
     alike: dict[tuple[object, ...], list[Pool]] = {}
     for pool in pools(placement):
         if pool.excess > 0:
-            kinds = tuple(parse_ref(each.ref).job_kind for each in pool.devices)
+            kinds = tuple(job_kind(each.ref) for each in pool.devices)
             alike.setdefault((kinds, pool.needed, pool.limit), []).append(pool)
     for same in alike.values():
         first = same[0]

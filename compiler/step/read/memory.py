@@ -30,8 +30,8 @@ from compiler.time.work import PASSED_ON
 _OVER = PLAIN | {"BiasAdd", "SelectV2"}
 """The types of ops that write over an input that nothing else uses. Each makes one tensor."""
 
-_NEVER = 1 << 60
-"""The moment of what does not happen in a step."""
+_NEVER = 1 << 29
+"""The moment of what does not happen in a step; three times as much is still a number of 32 bits."""
 
 _PHASES = 3
 _WRITTEN_OVER, _MADE, _LEFT = range(_PHASES)
@@ -91,7 +91,7 @@ class _Run:
         needed = self.step.runs
         back = edges.are("NextIteration")[edges.makers[edges.taken]] & edges.are("Merge")[edges.takers]
         there = needed[edges.takers] & ~back
-        self.taken, self.takers = edges.taken[there].astype(np.int64), edges.takers[there]
+        self.taken, self.takers = edges.taken[there], edges.takers[there]
         self._order(needed)
         self._pass_on(needed, there)
 
@@ -121,7 +121,7 @@ class _Run:
         sources = np.concatenate((edges.makers[self.taken], edges.awaited[waits]))
         users = np.concatenate((self.takers, edges.waiters[waits]))
         links, missing = Links.of(sources, users, count), np.bincount(users, minlength=count)
-        ready, last = np.flatnonzero(needed & (missing == 0)), np.zeros(count, np.int64)
+        ready, last = np.flatnonzero(needed & (missing == 0)), np.zeros(count, np.int32)
         ran = [ready]
         while len(ready):
             users = links.from_(ready)
@@ -130,7 +130,7 @@ class _Run:
             ready = users[(missing[users] == 0) & (last[users] == np.arange(len(users)))]
             ran.append(ready)
         order = np.concatenate(ran)
-        self.moments, self.following = (np.full(count, each) for each in (_NEVER, _NEVER))
+        self.moments, self.following = (np.full(count, _NEVER, np.int32) for _ in range(2))
         self.moments[order] = np.arange(1, len(order) + 1)
         order = order[np.argsort(edges.homes[order], kind="stable")]
         next_there = edges.homes[order[:-1]] == edges.homes[order[1:]]
@@ -141,11 +141,11 @@ class _Run:
         taken, takers, makers, homes = self.taken, self.takers, self.edges.makers, self.edges.homes
         count = len(self.step.plan.topology.devices)
         away = homes[takers] != homes[makers[taken]]
-        ways = (taken * count + homes[takers])[away]
+        ways = taken[away].astype(np.int64) * count + homes[takers[away]]
         sent, held = distinct(ways), taken.copy()  # what each op takes, as it is held on its device
         held[away] = len(makers) + np.searchsorted(sent, ways)
-        tensors = np.concatenate((np.arange(len(makers)), sent // count))
-        devices = np.concatenate((homes[makers], sent % count))
+        tensors = np.concatenate((np.arange(len(makers)), sent // count)).astype(np.int32)
+        devices = np.concatenate((homes[makers], sent % count)).astype(np.int32)
         sizes, begin = self.bytes[tensors], self.moments[makers[tensors]]
         of = self._memory(held, (sizes > 0) & (begin < _NEVER))
         uses = _Ends.of(held, self.following[takers], len(of))
@@ -179,7 +179,7 @@ class _Run:
         Returns:
             -1 for what takes no memory.
         """
-        found = np.arange(len(there))
+        found = np.arange(len(there), dtype=np.int32)
         found[self.passed] = np.where(self.passed_from < 0, -1, held[self.passed_from])
         found[~there] = -1
         while True:
@@ -221,7 +221,7 @@ class _Ends:
 
     @classmethod
     def of(cls, things: Numbers, moments: Numbers, count: int) -> _Ends:
-        last, before = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        last, before = np.zeros(count, np.int32), np.zeros(count, np.int32)
         np.maximum.at(last, things, moments)
         latest = moments == last[things]
         np.maximum.at(before, things[~latest], moments[~latest])

@@ -55,6 +55,9 @@ class Assembly:
         default=None, repr=False
     )
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
+    _sources: dict[str, WeightSource | CutSource] = field(
+        factory=dict, init=False, repr=False
+    )  # of all clones
 
     @cached_property
     def _by_weight(self) -> Mapping[str, list[GraphVariable]]:
@@ -75,8 +78,13 @@ class Assembly:
 
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
         """Return what a clone reads of a weight."""
-        pieces = self.pieces_of(weight)
-        return joined_source(pieces, [self._marked(each, each.source(clone)) for each in pieces])
+        found = self._sources.get(weight)
+        if found is None:
+            pieces = self.pieces_of(weight)
+            found = joined_source(pieces, [self._marked(each, each.source(clone)) for each in pieces])
+            if not any(each.replicated for each in pieces):
+                self._sources[weight] = found
+        return found
 
     def evaluated(self, weight: str) -> WeightSource | CutSource:
         """Return what evaluation reads of a weight."""

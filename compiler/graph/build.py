@@ -255,7 +255,8 @@ def _assemble(
         weights, placements, slots, ledger, averaged=averaged, separate=plan.update.mode == "local"
     )
     scaled = plan.update.precision == "mixed_float16" and rules is not None
-    abroad = {name for name, each in ledger.entries.items() if plan.is_abroad(each.device)}
+    apart = ledger.entries.items() if isinstance(plan, WorkerPlan) else ()
+    abroad = {name for name, each in apart if plan.is_abroad(each.device)}
     return Assembly(
         plan,
         rulebook,

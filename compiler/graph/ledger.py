@@ -37,6 +37,7 @@ class Ledger:
     written: list[Op | Use] = field(factory=list, repr=False)
     _entries: dict[str, Entered] = field(factory=dict, repr=False)
     _entered: int = 0  # how many of those that were written have entries
+    _named: int = 0  # how many of them have names that nothing else gets
     _names: Names = field(factory=Names, repr=False)
 
     def enter(self, op_name: str, entry: Entry) -> None:
@@ -57,15 +58,9 @@ class Ledger:
     def entries(self) -> Mapping[str, Entered]:
         """The place and the role of each op, by its name."""
         if self._entered < len(self.written):
-            self._enter()
+            self._entries |= entries_of(self.written[self._entered :])
+            self._entered = len(self.written)
         return self._entries
-
-    def _enter(self) -> None:
-        """Enter what has been written since the last call, and give its names to nothing else."""
-        new = entries_of(self.written[self._entered :])
-        self._entered = len(self.written)
-        self._entries |= new
-        self._names.reserve(new)
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
@@ -74,8 +69,12 @@ class Ledger:
 
     def unique(self, name: str) -> str:
         """Return a name that nothing has yet: the wanted one, or one with a number after it."""
-        if self._entered < len(self.written):
-            self._enter()
+        new = self.written[self._named :]
+        self._named += len(new)
+        for each in new:
+            self._names.reserve(
+                [each.name] if isinstance(each, Op) else map(each.names.__getitem__, each.ops)
+            )
         return self._names(name)
 
     def names_since(self, begin: int) -> frozenset[str]:

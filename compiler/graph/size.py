@@ -258,8 +258,8 @@ def _gradients(plan: Plan, measures: Measures) -> Iterator[Reduction]:
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
     template = measures.templates[plan.towers[0].batch]
     parts = Counter(name for part in template.losses for name in part.gradients)
+    homes = [Placed(tower.device, tower.reason) for tower in plan.towers]
     for each in measures.placements:
-        homes = [Placed(tower.device, each.placed.reason) for tower in plan.towers]
         name, shape = each.info.name, None if each.info.weight in measures.sparse else each.info.shape
         for _ in range(parts[each.info.weight]):
             if isinstance(plan, WorkerPlan):

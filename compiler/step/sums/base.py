@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from attrs import field, frozen
 
 from compiler.reasons import Placed
 from compiler.shards import range_lengths
-from compiler.step.record import Rows, Value
-from compiler.step.values import deal_rows, dense, join_rows, merge_rows
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.values import deal_rows, join_rows, merge_rows
 from compiler.step.writer import StepWriter
 
 
@@ -70,10 +70,9 @@ class Reduction:
         """
         if len(values) == 1 and (self.distinct or not self.is_sparse):
             return values[0]
-        rows = [each for each in values if isinstance(each, Rows)]
-        if rows:
-            return merge_rows(self.writer, self.inner(name), rows, placed)
-        return self.writer.add(f"{self.scope}/{name}", list(map(dense, values)), placed)
+        if self.is_sparse:
+            return merge_rows(self.writer, self.inner(name), cast("Sequence[Rows]", values), placed)
+        return self.writer.add(f"{self.scope}/{name}", cast("Sequence[Tensor]", values), placed)
 
     def copy(self, placed: Placed, value: Value, source: Placed, name: str) -> Value:
         """Return `value`, which is at `source`, as a tensor at `placed`.
@@ -130,8 +129,8 @@ def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Val
     writer, like = reduction.writer, reduction.values[0]
     place, scope = reduction.destinations[destination], reduction.inner(f"glue_{destination}")
     if isinstance(like, Rows):
-        return join_rows(writer, scope, [each for each in pieces if isinstance(each, Rows)], place)
-    parts = list(map(dense, pieces))
+        return join_rows(writer, scope, cast("Sequence[Rows]", pieces), place)
+    parts = cast("Sequence[Tensor]", pieces)  # of which there may be millions
     flat = writer.concat(f"{scope}/joined", parts, 0, place) if len(parts) > 1 else parts[0]
     assert like.known_shape is not None
     return writer.reshape(f"{scope}/whole", flat, like.known_shape, place)

@@ -53,7 +53,8 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
 
     is_there = found.__contains__
     for at, (name, op) in enumerate(ops.items()):
-        complete = not op.waits and all(map(is_there, map(_MAKER, op.inputs)))
+        inputs = op.inputs
+        complete = not op.waits and (not inputs or all(map(is_there, map(_MAKER, inputs))))
         needed = () if complete else _lacking(op, ops, found)
         if needed:
             numbers[name], missing[name] = at, len(needed)

@@ -96,9 +96,11 @@ class StepWriter:
         value = given.get("value")
         if made is None:
             made = TYPES[kind](taken, given)
-        outputs = tuple(
-            [Tensor(name, dtype, shape, at, value, holds) for at, (dtype, shape) in enumerate(made)]
-        )
+        outputs: tuple[Tensor, ...]
+        if len(made) == 1:  # as most ops have, which take half of the time so
+            outputs = (Tensor(name, *made[0], 0, value, holds),)
+        else:
+            outputs = tuple([Tensor(name, *each, at, value, holds) for at, each in enumerate(made)])
         if self._after:
             waits = [*waits, *self._before([each.op for each in taken])]
             self._begun([name])

@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.inspect.placement_map import map_placement, sizes_for
-from compiler.graph.session_options import session_config
 from compiler.step.read.transfers import list_transfers
 from tests.graphs import graph_of
 from tests.support import Training, spec_of
@@ -134,24 +133,9 @@ def of_worker(number: int, **more: str) -> Any:
     return graph_of(spec, emulate=True, worker=number)
 
 
-def _open(compiled: Any, data: dict[str, np.ndarray]) -> Any:
-    """Return a session of the graph of a worker, in which it is about to make a step of some examples."""
-    session = tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan))
-    start = compiled.train_input.attach(lambda: tf.data.Dataset.from_tensors(dict(data)).repeat())
-    session.run(compiled.init_op)
-    session.run(compiled.exchange.coordination.open)
-    session.run(start)
-    return session
-
-
-def _boxes(graph: Any) -> dict[str, Any]:
-    """Return the handles of the mailboxes of the second worker by name."""
-    ops = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
-    return {op.name: op.outputs[0] for op in ops if op.name.startswith("mail/") and "/worker_1/" in op.name}
-
-
-def _require_map_of_both(chief: Any, data: dict[str, np.ndarray]) -> None:
-    """Assert that the map has what both workers are sent; without a batch, rows are unknown."""
+def test_each_worker_with_a_graph_of_its_own_is_sent_the_rows_of_its_examples(training: Any) -> None:
+    """The chief sends the sums of what both have put there; without a batch, rows are unknown."""
+    chief, data = of_worker(0), training[1]
     plain, given = map_placement(chief), map_placement(chief, batch=data)
     assert sum(each.bytes_unknown for each in plain.transfers) > 0
     assert sum(each.bytes_unknown for each in given.transfers) == 0
@@ -160,40 +144,9 @@ def _require_map_of_both(chief: Any, data: dict[str, np.ndarray]) -> None:
     for worker in range(2):
         ids = np.unique(data["word"][4 * worker : 4 * worker + 4])
         assert sent["ps[1].cpu[0]", f"worker[{worker}].cpu[0]"] == int((ids >= 50).sum()) * ROW
-
-
-@pytest.mark.full
-def test_each_worker_with_a_graph_of_its_own_sends_what_its_examples_need(training: Any) -> None:
-    """That is what a step of its own graph sends; the chief sends the sums of what both have put there."""
-    data, chief, other = training[1], of_worker(0), of_worker(1)
-    _require_map_of_both(chief, data)
-    sizes = sizes_for(chief, data)
-    with (
-        _open(chief, {name: array[:4] for name, array in data.items()}) as session,
-        _open(other, {name: array[4:] for name, array in data.items()}) as of_other,
-    ):
-        session.run(chief.exchange.clear)
-        wanted = [
-            _sent_by_tensorflow(session, [chief.exchange.post]),
-            _sent_by_tensorflow(of_other, [other.exchange.post]),
-        ]
-        mine = _boxes(chief.graph)
-        with other.graph.as_default():
-            rows = {
-                name: of_other.run(tf.raw_ops.ReadVariableOp(resource=box, dtype=box.op.get_attr("dtype")))
-                for name, box in _boxes(other.graph).items()
-            }
-        with chief.graph.as_default():
-            session.run([tf.raw_ops.AssignVariableOp(resource=mine[name], value=rows[name]) for name in rows])
-        wanted[0] |= _sent_by_tensorflow(session, [chief.exchange.apply])
-    for found, received in zip(sizes, wanted, strict=True):
-        own = {name.removesuffix(":0"): size for name, size in found.items()}
-        shared = own.keys() & received.keys()
-        assert {name: own[name] for name in shared} == {name: received[name] for name in shared}
-        assert any("/rows/shard_" in name for name in shared)
     ids = np.unique(data["word"])
-    total = "mail/table/embeddings/shard_0/UnsortedSegmentSum"
-    assert wanted[0][total] == sizes[0][f"{total}:0"] == int((ids < 50).sum()) * ROW
+    total = "mail/table/embeddings/shard_0/UnsortedSegmentSum:0"
+    assert sizes_for(chief, data)[0][total] == int((ids < 50).sum()) * ROW
 
 
 def test_a_worker_that_takes_another_number_of_examples_is_not_counted_by_guessing(training: Any) -> None:

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from compiler.graph.kept_tensors import discarded_graph, without_tensors
 from compiler.graph.storage.export import plain_model
-from tests.graphs import graph_of
 from tests.support import Training, spec_of
 
 HEAD = """
@@ -48,16 +47,6 @@ def test_normalisation_by_given_figures_and_by_weights() -> None:
     slope = (odds - np.eye(2)[arrays["label"]]) / 4
     np.testing.assert_allclose(after["dense/kernel"], before["dense/kernel"] - 0.1 * z.T @ slope, atol=1e-5)
     assert plain_model(training.compiled).model.count_params() == 3 + 3 + 1 + 3 * 2 + 2
-
-
-@pytest.mark.full
-def test_application_that_begins_with_normalisation() -> None:
-    """EfficientNetV2 looks its blocks up by a name of its own, and normalises by constants."""
-    application = "applications.EfficientNetV2B0(weights = none, include_top = false, pooling = avg)"
-    text = HEAD.format(shape="[32, 32, 3]", flow=application)
-    compiled = graph_of(spec_of(text), emulate=True)
-    assert len(compiled.weights) == 361
-    assert len(compiled.plan.towers) == 2
 
 
 LABELS = """

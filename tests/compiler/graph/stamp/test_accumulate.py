@@ -88,17 +88,6 @@ def test_metrics_are_those_of_all_micro_batches() -> None:
         assert several.session.run(several.compiled.metrics["accuracy"].result) == pytest.approx(expected)
 
 
-def test_statistics_move_once_for_every_micro_batch() -> None:
-    """Batch normalisation normalises each micro-batch by itself and moves its mean by each in turn."""
-    arrays = data("normal")
-    layers = '-> BatchNormalization(momentum = 0.9, name = "norm") -> Flatten()'
-    found, _ = train(model("normal", layers=layers, batch=8, update__accumulate="3"), arrays, 1)
-    mean = np.zeros(2)
-    for at in (0, 8, 16):
-        mean = 0.9 * mean + 0.1 * arrays["x"][at : at + 8].mean(axis=(0, 1, 2))
-    assert found["norm/moving_mean"] == pytest.approx(mean, rel=1e-5)
-
-
 def test_every_micro_batch_draws_its_own_dropout_mask() -> None:
     """The same examples in every micro-batch give other losses than one mask for all would."""
     arrays = {name: np.concatenate([array] * 3) for name, array in data("dense", 8).items()}

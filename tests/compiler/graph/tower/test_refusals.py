@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import keras
-import numpy as np
 import pytest
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from dsl.diagnostics import Diagnostic
 from tests.graphs import graph_of
-from tests.support import Training, marked, refusal_of, spec_of
+from tests.support import marked, refusal_of, spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -106,38 +104,6 @@ def test_input_with_the_name_of_a_layer() -> None:
     exported = plain_model(compiled).model
     assert [each.name for each in exported.inputs] == ["dense"]
     assert exported.name == compiled.plan.model.name
-
-
-METRICS = {
-    "f1": ("F1Score", "average = micro", {"average": "micro"}),
-    "each": ("F1Score", "", {}),
-    "fbeta": ("FBetaScore", "beta = 2.0, threshold = 0.4", {"beta": 2.0, "threshold": 0.4}),
-    "r2": ("R2Score", "", {}),
-    "auc": ("AUC", "multi_label = true, num_labels = 2", {"multi_label": True, "num_labels": 2}),
-}
-
-
-@pytest.mark.full
-def test_metrics_that_make_their_variables_late() -> None:
-    """Their results over the batches of two clones are what Keras says of the whole batch."""
-    metrics = ", ".join(f"{key} = [label, z] -> {name}({given})" for key, (name, given, _) in METRICS.items())
-    text = MODEL.format(flow="x -> Flatten() -> Dense(2, activation = sigmoid)", metrics=metrics)
-    generator = np.random.default_rng(3)
-    arrays = {
-        "x": generator.random((8, 6, 4), dtype=np.float32),
-        "label": generator.integers(0, 2, (8, 2)).astype(np.float32),
-    }
-    training = Training(spec_of(text), arrays, emulate=True)
-    compiled = training.compiled
-    with training as session:
-        weights = session.values()
-        found = session.session.run({name: each.result for name, each in compiled.metrics.items()})
-    logits = arrays["x"].reshape(8, 24) @ weights["dense/kernel"] + weights["dense/bias"]
-    predictions = 1 / (1 + np.exp(-logits))
-    for key, (name, _, given) in METRICS.items():
-        metric = getattr(keras.metrics, name)(**given)
-        metric.update_state(arrays["label"], predictions)
-        np.testing.assert_allclose(found[key], np.asarray(metric.result()), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

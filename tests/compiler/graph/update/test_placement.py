@@ -98,18 +98,6 @@ def test_what_the_spec_has_placed_stays(where: str, switch: dict[str, str]) -> N
         assert all(name.startswith(("clone_1/norm/", "clone_2/norm/")) for name in there.keys() - kept)
 
 
-def test_the_rules_of_the_spec_were_followed() -> None:
-    """What stays is what the spec says."""
-    homes, ops = variables(fixed("shared")), towers(fixed("shared"))
-    assert homes["conv/kernel"] == (
-        "cpu[0]",
-        {f"conv/kernel/{slot}": "cpu[0]" for slot in ("Adam", "Adam_1")},
-    )
-    assert homes["logits/kernel"][0] == "cpu[2]"
-    assert {device for name, (device, _) in ops.items() if name == "input/next"} == {"cpu[3]"}
-    assert {device for name, (device, _) in ops.items() if "/norm/" in name} == {"cpu[1]"}
-
-
 def test_switches_of_a_loss_scale_run_where_they_were_asked_to() -> None:
     """TensorFlow moves none that lets bad steps pass away from the variables, on whatever device."""
     spec = model(

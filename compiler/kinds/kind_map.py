@@ -484,6 +484,11 @@ class KindMap(Shown):
                 op = self.named.one(kind.like, *member)
                 yield Counted(op, None, 1, (op.requested,), op.name, None, op.name)
 
+    def by_scope(self, levels: int) -> Iterator[Counted]:
+        """Yield the ops, those of a kind together."""
+        del levels
+        return self.counted()
+
     def names_in_towers(self) -> dict[int, set[str]]:
         """Return the names of the ops of clones inside their towers, by `Counted.tower`."""
         of_clones = (each for each in self.counted() if each.op.clone is not None)

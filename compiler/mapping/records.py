@@ -544,6 +544,23 @@ class PlacementMap(Shown):
                 found = devices.get(op.requested) or devices.setdefault(op.requested, (op.requested,))
                 yield Counted(op, None, 1, found, name, tower, inner)
 
+    def by_scope(self, levels: int) -> Iterator[Counted]:
+        """Yield the ops, each with others of its device that have as many levels and share the first ones."""
+        towers, found = self._towers, dict[tuple[str, int, str], Counted]()
+        for op in self.ops:
+            name, device = op.name, op.requested
+            depth = name.count("/")
+            inside = len(name.split("/", levels)[-1]) if depth else 0
+            key = name[: len(name) - inside], depth, device
+            known = found.get(key)
+            if known is None:
+                outer, _, inner = name.partition("/")
+                tower = towers.get(outer)
+                found[key] = Counted(op, None, 1, (device,), name, tower, name if tower is None else inner)
+            else:
+                known.count += 1
+        yield from found.values()
+
     def names_in_towers(self) -> dict[int, set[str]]:
         """Return the names of the ops of clones inside their towers, by `Counted.tower`."""
         towers, found = self._towers, dict[int, set[str]]()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from attrs import define, field, frozen
@@ -18,6 +17,11 @@ T = TypeVar("T")
 
 FOLD_FROM = 5
 """If there are so many clones, equal ones are shown as one."""
+
+
+def _nothing() -> Counter[str]:
+    """Return an empty counter, which a large map needs very many of, faster than `Counter()` does."""
+    return Counter.__new__(Counter)
 
 
 @define
@@ -34,8 +38,8 @@ class Scope:
 
     name: str
     path: str
-    counts: Counter[str] = field(factory=Counter)
-    own: Counter[str] = field(factory=Counter)
+    counts: Counter[str] = field(factory=_nothing)
+    own: Counter[str] = field(factory=_nothing)
     children: dict[str, Scope] = field(factory=dict)
 
     @property
@@ -93,31 +97,53 @@ def _add_up(scope: Scope) -> None:
             counts[sort] = counts.get(sort, 0) + number
 
 
-@frozen
+@define
 class CountedScopes:
-    """A tree of ops, of which those that are alike are counted together, by the sets of their devices."""
+    """A tree of ops, of which those that are alike are counted together, by the sets of their devices.
 
-    root: Scope
-    _sets: Mapping[str, tuple[str, ...]]
-    _of: Mapping[str, Sequence[str]]
+    Attributes:
+        depth: The levels of scopes that the ops have.
+    """
+
+    root: Scope = field(init=False)
+    depth: int = 0
+    _sets: dict[str, tuple[str, ...]] = field(factory=dict)
+    _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
+    _of: dict[str, tuple[str, ...]] = field(init=False)
 
     @classmethod
-    def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
-        """Return the tree of ops."""
-        sets: dict[str, tuple[str, ...]] = {}
-        label = cache(device_label)
+    def of(
+        cls, ops: Iterable[Counted], name: Callable[[Counted], str], levels: int | None = None
+    ) -> CountedScopes:
+        """Return the tree of ops; of scopes below some levels, if these are given, it has the ops alone."""
+        found = cls()
 
-        def key(op: Counted) -> str:
-            own = label(op.devices)
-            sets[own] = op.devices
-            return own
+        def shown(op: Counted) -> str:
+            whole = name(op)
+            scopes = whole.split("/", levels) if levels is not None else ()
+            if levels is None or len(scopes) <= levels:
+                found.depth = max(found.depth, whole.count("/"))
+                return whole
+            found.depth = max(found.depth, levels + scopes[levels].count("/"))
+            return whole[: -len(scopes[levels])]
 
-        root = build(ops, name, key, lambda each: each.count)
-        return cls(root, sets, gathered((ref, own) for own, devices in sets.items() for ref in devices))
+        found.root = build(ops, shown, found._key, lambda each: each.count)
+        keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
+        found._of = {ref: tuple(each) for ref, each in keys.items()}
+        return found
+
+    def _key(self, op: Counted) -> str:
+        devices = op.devices
+        own = devices[0] if len(devices) == 1 else id(devices)  # to compare hundreds of names takes long
+        found = self._keys.get(own)
+        if found is None:
+            found = self._keys[own] = (device_label(devices), devices)
+            self._sets[found[0]] = devices
+        return found[0]
 
     def sort_of(self, ref: str) -> tuple[str, ...]:
         """Return what devices have in common that have equally many ops in every scope."""
-        return tuple(self._of.get(ref, ()))
+        return self._of.get(ref, ())
 
     def number(self, scope: Scope, ref: str) -> int:
         """Return how many ops of a scope are on a device."""

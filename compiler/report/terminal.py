@@ -239,6 +239,9 @@ def fullness(placement: AnyMap, view: View) -> list[str]:
 SCREEN = 40
 """The most rows if no depth is asked for."""
 
+_LEVELS = 2
+"""The levels of scopes that are made at first; large maps have hundreds of thousands of scopes below them."""
+
 NARROWEST = 24
 """The characters that a scope's name has at least, however many devices there are."""
 
@@ -250,7 +253,11 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     if view.every_clone:
         placement = placement.expanded()
     fold_from = len(placement.clones) + 1 if view.every_clone else FOLD_FROM
-    tree = CountedScopes.of(view.chosen(placement), folded(placement, fold_from))
+    name, levels = folded(placement, fold_from), view.depth or _LEVELS
+    tree = CountedScopes.of(view.chosen(placement, levels), name, levels)
+    while view.depth is None and fitting_depth(tree.root) == levels < tree.depth:
+        levels *= 2
+        tree = CountedScopes.of(view.chosen(placement, levels), name, levels)
     root = tree.root
     if not root.total:
         return [view.nothing()]
@@ -264,7 +271,7 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     alike = [each.ref for each in others if has_workers and each.ops]
     chosen = view.glob is not None or view.only_misplaced
     idle = [each.ref for each in others if each.ref not in set(alike)]
-    return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, root.depth, depth, chosen=chosen)]
+    return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, tree.depth, depth, chosen=chosen)]
 
 
 def fitting_depth(root: Scope) -> int:

@@ -55,11 +55,17 @@ class View:
         """The styles of text."""
         return Ink(self.color)
 
-    def chosen(self, placement: AnyMap) -> Iterator[Counted]:
+    def chosen(self, placement: AnyMap, levels: int | None = None) -> Iterator[Counted]:
         """Yield the ops of a map that are shown, those that are alike together.
 
         The glob matches names with or without the scope of a clone. Ops that have not run are not misplaced.
+
+        Args:
+            placement: The map.
+            levels: The levels of scopes that matter; ops may come together that differ below them.
         """
+        if levels is not None and self.glob is None and not self.only_misplaced:
+            return placement.by_scope(levels)
         sought = None if self.glob is None else Sought.of_glob(self.glob, matcher(self.glob))
         return placement.counted(sought, misplaced=self.only_misplaced)
 

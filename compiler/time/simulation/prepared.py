@@ -1,6 +1,7 @@
 """A step made ready to be simulated: what each op and each tensor asks of threads, and whom it tells.
 
-All of this stays as it is while the step runs.
+All of this stays as it is while the step runs. So it is found once, for a bound of the time of the step and
+for every simulation of it.
 """
 
 from __future__ import annotations

@@ -297,14 +297,18 @@ def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says
     read = spec_of(REPLICAS)
     maps = [map_of(read, worker=at, seed=0) for at in range(3)]
     sent = [
-        {(one.from_device, one.to_device): (one.tensors, one.bytes) for one in each.transfers}
+        {
+            (one.from_device, one.to_device): (one.tensors, one.bytes, one.bytes_unknown)
+            for one in each.transfers
+        }
         for each in maps
     ]
     assert sent[1:] == sent[:-1]
     assert set(sent[0]) == {(f"worker[{at}].cpu[0]", f"worker[{(at + 1) % 3}].cpu[0]") for at in range(3)}
-    assert {tensors for tensors, _ in sent[0].values()} == {5}  # a piece a round, and the number of the step
+    # a piece a round, and the number of the step
+    assert {(tensors, unknown) for tensors, _, unknown in sent[0].values()} == {(5, 0)}
     gradients_and_loss = 4 * (8 * 12 + 1)
-    assert sum(size for _, size in sent[0].values()) == 2 * 2 * gradients_and_loss + 3 * 8
+    assert sum(size for _, size, _ in sent[0].values()) == 2 * 2 * gradients_and_loss + 3 * 8
 
 
 def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:

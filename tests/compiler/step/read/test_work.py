@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -202,9 +203,9 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     spec = spec_of(text, update__replication="between_graph", update__mode='"sync"')
     chief, other = (graph_of(spec, worker=each) for each in (0, 1))
     real = {name: (each.role, each.device.ref) for name, each in other.ledger.entries.items()}
-    ops = [op for op in chief.step.run_by_all if op.name in real]
-    posted = {op.name for op in ops}
-    found = of_worker(chief.plan, read_part(chief.step, ops), 1).ops
+    needed = chief.step.runs_by_all & np.array([op.name in real for op in chief.step.edges.ops])
+    posted = {op.name for op in chief.step.edges.chosen(needed)}
+    found = of_worker(chief.plan, read_part(chief.step, needed), 1).ops
     assert {each.name: each.device.ref for each in found} == {name: real[name][1] for name in posted}
     places = {real[name] for name in posted}
     own = {(role, f"worker[1].cpu[{each}]") for role in ("aggregate", "read") for each in (0, 1)}

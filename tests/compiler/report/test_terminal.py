@@ -19,7 +19,9 @@ from compiler.mapping.records import (
     MapWorker,
     PlacementMap,
 )
-from compiler.report.devices import Totals, add_up, device_label, device_totals
+from compiler.report import scopes
+from compiler.report.devices import Totals, add_up, device_label, device_totals, first_that_fits
+from compiler.report.scopes import cut, finder
 from compiler.report.terminal import device_table, fullness, matrix, op_list, step_time, terminal_map
 from compiler.report.view import View, shorten
 from tests.placement_maps import CLONES, make_kinds, make_map, with_counts
@@ -239,6 +241,23 @@ def test_labels_of_several_devices(names: list[str], label: str) -> None:
     assert device_label(names) == label
 
 
+@pytest.mark.parametrize(
+    ("most", "figures", "titles"),
+    [
+        (8, str, None),
+        (7, str, [f"{job}[{task}].gpu[0..1] (sum of 2)" for job in "ab" for task in range(2)]),
+        (3, str, [f"{job}[0..1].gpu[0..1] (sum of 4)" for job in "ab"]),
+        (1, str, [f"{job}[0..1].gpu[0..1] (sum of 4)" for job in "ab"]),
+        (2, lambda _: 0, [f"{job}[0..1].gpu[0..1] (each of 4)" for job in "ab"]),
+    ],
+)
+def test_grouping_goes_only_as_far_as_it_must(most: int, figures: Any, titles: list[str] | None) -> None:
+    """Devices are shown one by one if there is room, then alike ones together, then sums by host and job."""
+    devices = [f"{job}[{task}].gpu[{index}]" for job in "ab" for task in range(2) for index in range(2)]
+    groups = first_that_fits(devices, figures, lambda found: len(found) <= most)
+    assert [each.title for each in groups] == (titles or devices)
+
+
 def test_figures_of_devices_are_sums() -> None:
     """In a map by kinds they are those of the records of each clone; busy shares have no sum."""
     kinds = make_kinds(3, 2)
@@ -246,3 +265,53 @@ def test_figures_of_devices_are_sums() -> None:
     one, other = Totals(1, 2, 3, 4, 5, 6, 7, 8, 0.5), Totals(10, 20, 30, None, 50, 60, 70, 80, 0.25)
     assert add_up([one, other]) == Totals(11, 22, 33, 4, 55, 66, 77, 88, None)
     assert add_up([other, other]).memory is None
+
+
+def tree_of(ops: Iterable[MapOp]) -> scopes.Scope:
+    """Return the tree of ops, counted by the device asked for."""
+    return scopes.build(ops, lambda op: op.name, lambda op: op.requested)
+
+
+def test_cutting_uses_all_of_the_limit_and_no_more() -> None:
+    """Parts together hold every op, their keys stay within the limit, and every op is found in its part."""
+    ops = make_map(4).ops
+    root = tree_of(ops)
+    inside = sum(len(part.counts) for part in cut(root, 20))
+    for limit in (10, inside - 1, inside, 20, 40):
+        parts = cut(root, limit)
+        keys = sum(len(part.counts) for part in parts)
+        assert keys <= limit
+        assert (keys == inside) == (inside <= limit <= 20)
+        find = finder(parts)
+        held = {id(part): 0 for part in parts}
+        for op in ops:
+            part = find(op.name)
+            assert part is not None
+            held[id(part)] += 1
+        assert [held[id(part)] for part in parts] == [part.counts.total() for part in parts]
+        assert sum(held.values()) == len(ops)
+
+
+def test_the_largest_scope_is_opened_first() -> None:
+    """Also if one that comes before it, or is smaller, could be opened as well."""
+    rule = make_map(1).ops[0].rule
+    names = [f"{scope}/{at}/x" for scope, count in (("little", 2), ("large", 5)) for at in "ab" * count]
+    ops = [MapOp(name, "Const", None, "init", "cpu[0]", None, rule) for name in names]
+    paths = [part.scope.path for part in cut(tree_of(ops), 3)]
+    assert paths == ["little", "large/a", "large/b"]
+
+
+def test_cutting_names_little_things_together() -> None:
+    """A scope with more inside than there is room for shows what is large, and the rest under one name."""
+    ops = [op for op in make_map(1).ops if op.role == "forward"] * 40
+    small = [
+        MapOp(f"Fill_{at}/dims", "Const", None, "init", "cpu[0]", None, op.rule)
+        for at, op in enumerate(ops[:9])
+    ]
+    parts = cut(tree_of([*ops, *small]), 6)
+    assert [(part.scope.path, part.counts.total()) for part in parts] == [
+        ("conv1", 120),
+        ("logits", 80),
+        ("(9 others)", 9),
+    ]
+    assert finder(parts)("Fill_3/dims") is parts[2]

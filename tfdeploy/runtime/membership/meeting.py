@@ -147,12 +147,17 @@ class Folder:
         """Return the open file that whoever enters or leaves has locked; the folder is made with it."""
         path = self._path / "lock"
         while True:
-            self._path.mkdir(parents=True, exist_ok=True)
-            others = sorted(each.name for each in self._path.iterdir() if not each.name.startswith("."))
-            if others and path.name not in others:
-                reason = f"the folder has other files, such as `{visible(others[0])}`"
-                raise RunError(errors.no_meeting(place=self.where, reason=reason))
+            try:
+                self._path.mkdir(parents=True, exist_ok=True)
+            except FileExistsError:
+                if os.path.lexists(self._path):
+                    raise
+                continue  # the folder was there, and has been removed since
             with suppress(FileNotFoundError), ExitStack() as stack:
+                others = sorted(each.name for each in self._path.iterdir() if not each.name.startswith("."))
+                if others and path.name not in others:
+                    reason = f"the folder has other files, such as `{visible(others[0])}`"
+                    raise RunError(errors.no_meeting(place=self.where, reason=reason))
                 lock = stack.enter_context(path.open("a"))
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 # The last one to leave may have removed it, and the folder, while this process waited.

@@ -61,7 +61,15 @@ class LossScale:
         return at.op("Mul", "factor", self.value, share)[0]
 
     def follow(self, at: Spot, finite: Tensor) -> list[str]:
-        """Write ops that halve the scale after bad steps and double it after many good ones; return names."""
+        """Write what halves the scale after a bad step, and doubles it after enough good ones.
+
+        Args:
+            at: Where the ops are written.
+            finite: Whether all gradients of the step are finite; a boolean scalar.
+
+        Returns:
+            The names of the ops.
+        """
         found: list[str] = write_traced(
             at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor
         )

@@ -46,11 +46,9 @@ class Conflict:
     """Values of a spec that cannot be combined.
 
     Attributes:
-        code: The code of the diagnostic.
         when: Aspects with values. The conflict exists if each aspect has one of its values. The diagnostic
             points at the first aspect, and also at the second.
         message: What is wrong; `{aspect}` is replaced by the value of an aspect.
-        reason: Why the values cannot be combined.
         nearest: What to write instead.
     """
 

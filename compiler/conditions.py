@@ -54,7 +54,6 @@ class Figure:
 
     Attributes:
         value: The figure as a number: a ratio, bytes, or a count.
-        text: The figure in words.
         parts: What it is made of, the largest part first.
     """
 
@@ -353,7 +352,6 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> StepForecast
     """Return the forecast of a step, or None if nothing is known to make it from.
 
     Args:
-        compiled: The graph.
         profile: The file of a profile; by default the one beside the spec, if there is one.
 
     Raises:

@@ -23,7 +23,6 @@ class Tower:
         scope: The name scope of its ops; empty if the graph has only this tower.
         devices: Its device, or its group of devices.
         batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
-        reason: What put the tower on its devices.
         number: Its number among the towers of the whole deployment.
         piped: How many micro-batches have ops of their own; 0 if there is no pipeline.
     """
@@ -102,11 +101,8 @@ class Plan(Shown):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     Attributes:
-        model: Its model, flattened into layers.
-        topology: The devices.
         towers: The towers of the graph that the plan is for.
         emulate: Whether devices of this process stand for the devices of the spec.
-        warnings: What the checks found that does not make the spec wrong.
         tables_dominate: Whether a step spends most of its time on updates of whole tables, as far as known:
             a plan that has not been compiled does not know it.
         recomputed: What towers compute again; None if nothing, or if the plan has not been compiled.
@@ -238,8 +234,6 @@ class VariableInfo:
     """What placement needs to know about a variable.
 
     Attributes:
-        dtype: The name of its type.
-        trainable: Whether gradients change it.
         slot_bytes: The size of all its slots together.
         shard: The piece of a variable that it is, or None for a whole variable.
     """
@@ -279,7 +273,6 @@ class VariablePlacement:
 
     Attributes:
         placed: The place of the variable, or of its first copy.
-        slots: The place of its slots.
         copies: The devices of all its copies, one for each clone, if the variable is replicated.
         updates: The place where its gradients are summed, or None if that is beside the variable.
         fewer: If the rule names more devices than the variable has pieces, the reason in words, else None.

@@ -28,7 +28,6 @@ class Reason:
     Attributes:
         text: The rule as it is written in the spec, or the default as it would be written there. For a thing
             that follows another, the name of the other: a variable, or an op inside its tower.
-        kind: Which of the three it is.
         rule: The rule that decided in the end, or None if a default did.
         beaten: The rules that matched as well but come earlier in the spec.
         cause: The reason for the place of the thing that is followed.

@@ -28,9 +28,7 @@ def batches(clones: ir.Clones, count: int, micro_batches: int) -> tuple[int, ...
     """Return the examples of each clone in one micro-batch.
 
     Args:
-        clones: The block `clones` of a spec.
         count: The number of clones. The checks have found that a global batch is a multiple of it.
-        micro_batches: The number of micro-batches in a step.
     """
     if isinstance(clones.batch, tuple):
         return clones.batch
@@ -87,8 +85,6 @@ class Reader:
     """Towers of a graph that are fed from one pipe.
 
     Attributes:
-        placed: The place of the pipe.
-        towers: The towers.
         shard: (index, of how many) if they read a part of the data; None if they read all of it.
     """
 

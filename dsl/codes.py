@@ -306,11 +306,7 @@ CODES: dict[str, Code] = {row.code: row for row in _ROWS}
 
 
 def name_of(code: str) -> str:
-    """Return the kebab-case name of a code.
-
-    Raises:
-        KeyError: If the table has no such code.
-    """
+    """Return the kebab-case name of a code."""
     return CODES[code].name
 
 

@@ -22,9 +22,6 @@ class Table:
     """A table of a summary.
 
     Attributes:
-        head: The names of the columns.
-        rows: The rows.
-        title: What the table is of.
         left: The number of columns with words, which begin at the left; the others have numbers.
     """
 
@@ -49,8 +46,6 @@ class Summary:
     """What is shown of a record.
 
     Attributes:
-        title: What it is, in one line.
-        facts: Names and values.
         tables: Small tables. Those without rows are left out.
         source: A longer text, which a notebook shows when it is asked to.
         pictures: Pictures as SVG, which a notebook shows side by side.

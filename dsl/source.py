@@ -33,7 +33,6 @@ class Source:
 
     Attributes:
         name: A path as the user wrote it, `<stdin>`, or `--set` for a value from the command line.
-        text: The whole text.
     """
 
     name: str

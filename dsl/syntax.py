@@ -42,11 +42,7 @@ class _Fields(type):
 
 
 class Node(metaclass=_Fields):
-    """The base class of all parts of a syntax tree.
-
-    Attributes:
-        span: Where the part is written.
-    """
+    """The base class of all parts of a syntax tree."""
 
     span: Span = _field(kw_only=True)
 
@@ -72,12 +68,7 @@ class Broken(Node):
 
 
 class Number(Node):
-    """A number, such as `64` or `0.5`, or with a unit, such as `16GiB` or `10%`.
-
-    Attributes:
-        value: The number as written.
-        unit: The unit, or None.
-    """
+    """A number, such as `64` or `0.5`, or with a unit, such as `16GiB` or `10%`."""
 
     value: float
     unit: str | None = None
@@ -125,13 +116,7 @@ class TensorIndex(Node):
 
 
 class Segment(Node):
-    """`name` or `name[index]` in a path.
-
-    Attributes:
-        name: The name.
-        name_span: Where the name is written.
-        index: What is in the brackets, or None if there are none.
-    """
+    """`name` or `name[index]` in a path."""
 
     name: str
     name_span: Span
@@ -139,11 +124,7 @@ class Segment(Node):
 
 
 class Path(Node):
-    """Segments joined by dots, such as `rate`, `gpu[0]`, `worker[1].gpu[0..3]` or `applications.ResNet50`.
-
-    Attributes:
-        segments: The parts between the dots.
-    """
+    """Segments joined by dots, such as `rate`, `gpu[0]`, `worker[1].gpu[0..3]` or `applications.ResNet50`."""
 
     segments: tuple[Segment, ...]
 
@@ -168,9 +149,7 @@ class Argument(Node):
     """An argument of a call.
 
     Attributes:
-        value: The expression.
         name: The name of a keyword argument, or None for a positional one.
-        name_span: Where the name is written.
     """
 
     value: Expr
@@ -187,12 +166,7 @@ class Call(Node):
 
 
 class Indexed(Node):
-    """`ops.f(x)[index]` or `(a + b)[index]`: a part of what an expression gives.
-
-    Attributes:
-        operand: The expression.
-        index: What is in the brackets.
-    """
+    """`ops.f(x)[index]` or `(a + b)[index]`: a part of what an expression gives."""
 
     operand: Expr
     index: TensorIndex
@@ -205,12 +179,7 @@ class List(Node):
 
 
 class Chain(Node):
-    """`first operator operand ...`, either of `+` and `-` or of `*` and `/`, evaluated from the left.
-
-    Attributes:
-        first: The first operand.
-        rest: The operators, each with its right operand.
-    """
+    """`first operator operand ...`, either of `+` and `-` or of `*` and `/`, evaluated from the left."""
 
     first: Expr
     rest: tuple[tuple[Literal["+", "-", "*", "/"], Expr], ...]
@@ -246,14 +215,7 @@ Expr: TypeAlias = (
 
 
 class Attribute(Node):
-    """`name = value`, or `name, other = value`.
-
-    Attributes:
-        name: The name.
-        name_span: Where the name is written.
-        value: The expression.
-        others: The further names with their spans.
-    """
+    """`name = value`, or `name, other = value`."""
 
     name: str
     name_span: Span
@@ -270,12 +232,7 @@ class Block(Node):
     """`kind "label" { items }`.
 
     Attributes:
-        kind: The name of the kind of block.
-        kind_span: Where the kind is written.
         header: The part before the opening brace.
-        label: The block's own name, or None.
-        label_span: Where the label is written.
-        items: What is between the braces.
     """
 
     kind: str
@@ -299,8 +256,6 @@ class Allowance(metaclass=_Fields):
     """A lint that a comment `# tfdeploy: allow(name)` switches off.
 
     Attributes:
-        name: The name of the lint.
-        span: Where the name is written.
         line: The line that the comment is for, or None for the whole file.
     """
 

@@ -32,7 +32,6 @@ class LineToken:
 
     Attributes:
         kind: Its terminal in the grammar, such as `NAME`.
-        text: Its characters.
         start: The offset of its first character, in the text or in its line.
     """
 

@@ -51,11 +51,7 @@ def _place(diagnostic: Diagnostic) -> tuple[int, str]:
 
 
 def source_of(path: str, data: bytes | None = None) -> Source:
-    """Return the text of a file.
-
-    Raises:
-        SpecError: If the file cannot be read.
-    """
+    """Return the text of a file."""
     given = files.contents(path) if data is None else data
     text = files.decoded(path, given) if isinstance(given, bytes) else given
     if not isinstance(text, str):

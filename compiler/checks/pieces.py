@@ -31,13 +31,7 @@ MATRIX_AXES = 2
 
 @frozen
 class _Weight:
-    """A weight whose shape follows from the spec alone.
-
-    Attributes:
-        name: Its name.
-        shape: Its shape.
-        layer: Its layer.
-    """
+    """A weight whose shape follows from the spec alone."""
 
     name: str
     shape: tuple[int, ...]

@@ -27,7 +27,6 @@ class Assembly:
 
     Attributes:
         variables: The variables by name; a weight in pieces has one for each piece.
-        step_place: The place of the global step.
         rules: The update rule of each trainable weight, or None if the spec has no optimizer.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.

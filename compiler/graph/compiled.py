@@ -77,7 +77,6 @@ class TrainLoop:
     """What one clone repeats in async training, in a thread of its own.
 
     Attributes:
-        batch: The examples of one update.
         train_op: Does one update from one batch of the clone.
         loss: The loss of that batch with the regularisation term; a scalar.
         data_loss: The loss of that batch without it.
@@ -101,14 +100,8 @@ class CompiledGraph:
     map and its forecast of memory; what sessions have found is passed to them.
 
     Attributes:
-        ledger: The device, role and clone of each op.
-        weights: What is known of each weight, by name.
-        variables: The variables of the model, by name.
-        global_step: The variable of the global step.
         total_loss: The mean loss over the global batch with the regularization term; a scalar.
-        data_loss: The same without it.
         losses: The parts of `data_loss`.
-        regularization: The regularization term; a scalar.
         learning_rates: The learning rate of each group of weights by its glob; empty without an optimizer.
         train_op: Does one step, or None if the spec has no optimizer.
         summary_op: All summaries of a step in one tensor, or None if the spec has none.
@@ -119,8 +112,6 @@ class CompiledGraph:
         saved: The variables of a checkpoint, by their names there.
         copies: The variables of single clones in a checkpoint, by their names there, if each clone trains a
             copy of its own (local). They are restored after `after_restore_op`.
-        train_inputs: The inputs of the towers.
-        evaluation: The tower that evaluates and predicts.
         train_loops: What each clone repeats, if each updates by itself (async). `train_op` then does one
             update of every clone.
         publish_op: If it is not None (local), run it before evaluating or saving; it updates the variables

@@ -31,9 +31,7 @@ class InputPipe:
     """An iterator over batches, and the tensors that it gives.
 
     Attributes:
-        wanted: The inputs of the model that it gives.
         iterator: The handle of the iterator.
-        batch: Its tensors by the names of the inputs.
         size: The number of examples that each batch of its dataset must have, or None for any number.
         asked: The time at which a step asks for its batch, or None if it is not measured.
         waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
@@ -41,7 +39,6 @@ class InputPipe:
         asks: For each of `waits` the time at which it begins, and itself.
         shard: (index, of how many) if it reads only a part of the data.
         reader: Who reads it in words, if it reads only a part of the data.
-        examples: The number of examples that it gives in one step.
         graph: The graph, once there is one.
         puts: The ops to run once when the data is attached, which fill the staging areas of towers.
         clears: The ops to run before that, which empty these areas.
@@ -119,8 +116,6 @@ def open_pipe(
     Args:
         wanted: The inputs of the model that it gives.
         batch: The number of examples in a batch, or None for any number.
-        placed: The place of the iterator.
-        ledger: The ledger of the graph.
         name: Its name in the graph.
         timed: Whether steps can measure how long they wait for data. GPUs have no op for the time.
     """
@@ -148,11 +143,7 @@ def _take_time(pipe: InputPipe, at: Spot, asked: Tensor | None, given: Mapping[s
 
 
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor]]:
-    """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone.
-
-    Returns:
-        The tensors of each clone's piece, by the names of the inputs.
-    """
+    """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone."""
     at = pipe.at()
     _take_time(pipe, at, pipe.asked, pipe.batch)
     if len(sizes) == 1:
@@ -171,8 +162,6 @@ def cut_micro_batches(
     """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches.
 
     Args:
-        pipe: The iterator that the piece is from.
-        clone: The number of the clone among those that the pipe feeds.
         piece: The tensors of the clone's batch by name, of shape [examples, ...].
         micro_batches: The number of micro-batches, which divides the number of examples.
 
@@ -203,9 +192,6 @@ def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor
     """Let every clone draw from the pipe by itself: a clone that is ready gets the next ones of the stream.
 
     A clone's batch is made of as many batches of the pipe as fill its size.
-
-    Returns:
-        The tensors of each clone's batch, by the names of the inputs.
     """
     assert pipe.size is not None
     drawn = []
@@ -337,7 +323,6 @@ class Staged:
 
     Attributes:
         piece: The tensors that the tower uses instead of its piece.
-        put: The op that puts the next batch in.
         clears: The ops that empty the areas.
     """
 
@@ -388,9 +373,7 @@ def time_after(ledger: Ledger, starts: Mapping[int, Tensor | None], updates: Seq
     """Let the measured waiting begin when the update of a clone is done: no time is lost before that.
 
     Args:
-        ledger: The ledger of the graph.
         starts: When each clone asks for its batch, or None if that is not measured.
-        updates: The updates of the clones, or one for all.
     """
     ends = {clone: updates[min(clone, len(updates) - 1)].name for clone in starts}
     ledger.let_wait({asked.op: ends[clone] for clone, asked in starts.items() if asked is not None})

@@ -31,7 +31,6 @@ class LossScale:
     """The scale, and the number of consecutive good steps since it last changed. Checkpoints hold both.
 
     Attributes:
-        scale: The variable of the scale.
         value: The scale as it was read for this step. The losses of the towers are multiplied by it, and the
             gradients are divided by it.
     """
@@ -64,11 +63,7 @@ class LossScale:
         """Write what halves the scale after a bad step, and doubles it after enough good ones.
 
         Args:
-            at: Where the ops are written.
             finite: Whether all gradients of the step are finite; a boolean scalar.
-
-        Returns:
-            The names of the ops.
         """
         found: list[str] = write_traced(
             at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor

@@ -77,11 +77,8 @@ class ManyClones:
     """The map of many clones.
 
     Attributes:
-        placement: The map, by kinds.
-        reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
             the first and the last one, which stands for the others.
-        step: The ops of a step and the tensors between them, if they are asked for.
         work: The ops of a step and what each costs, if the time is forecast from it, or if it is asked for.
             Of many tasks it has the first and the last one.
     """
@@ -108,13 +105,11 @@ def map_many(
     """Return the map of the clones of a plan.
 
     Args:
-        plan: The plan.
         base: The folder in which `python(...)` looks for modules first, and from which files start.
         least: The number of clones from which this is worth it.
         machine: The profile of the machine; without one, the time of a step is forecast if the spec names its
             hardware (`devices.kind`).
         fold: Whether one task may stand for others in the work of a step and the forecast of its time.
-        extras: What is wanted beside the map.
         traces: Traced towers that may be used again; those that they lack are added to them.
 
     Raises:
@@ -267,8 +262,6 @@ def _work_of_many(
     """Return the work of a step of many clones; one task stands for others if `fold` lets it.
 
     Args:
-        plan: The plan of all clones.
-        grid: Their grid.
         pair: The graphs with a few clones and with somewhat more, each with its grid.
         patterns: The names in the graph with a few, with places for the numbers of tasks alone if the clones
             of a task are not alike.

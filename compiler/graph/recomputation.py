@@ -34,8 +34,6 @@ def recompute(
     """Return towers that compute segments again, or what the spec names, and a plan that says so.
 
     Args:
-        plan: The plan.
-        templates: The towers by the number of their examples.
         segments: The forward ops of each segment; of towers that lack some, those that they have.
     """
     glob, largest = plan.update.recomputed_scopes, templates[max(templates)]
@@ -85,7 +83,6 @@ def below_limit(
     Args:
         limit: The limit in bytes.
         templates: The towers by the number of their examples, which compute nothing again.
-        compiled_with: Compiles the plan with segments.
     """
     best = compiled_with(())
     device, needed = _fullest(best)

@@ -155,8 +155,6 @@ def _parts_of_weights(assembly: Assembly, scope: str, *, first: bool) -> Iterato
     These are what it sends after an update and, unless it has its first value, their average.
 
     Args:
-        assembly: The graph under construction.
-        scope: The name scope of the ops.
         first: Whether the weights get their first values before.
     """
     for variable in assembly.variables.values():
@@ -181,9 +179,7 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
     which there are as many for any number of clones.
 
     Args:
-        assembly: The graph under construction.
         families: The names of the ops, those for the copies of one variable together.
-        name: The name of the op.
     """
     writer, entries, home = assembly.ledger.writer("init"), assembly.ledger.entries, assembly.step_place
     by_device = gathered(

@@ -34,9 +34,6 @@ class Scores:
     """The loss and metrics of a step.
 
     Attributes:
-        losses: The parts of the data loss.
-        data_loss: The mean loss over the examples of a step; a scalar.
-        regularization: The penalty of the weights; a scalar.
         total_loss: The sum of both.
     """
 
@@ -93,8 +90,6 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
     """Stamp the evaluation tower, which reads the averaged weights if there are any.
 
     Args:
-        assembly: The graph under construction.
-        template: The tower for evaluation.
         training: The scores of a step, whose regularization is used if the same weights are evaluated.
     """
     plan, ledger = assembly.plan, assembly.ledger

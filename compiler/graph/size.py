@@ -81,8 +81,6 @@ class Measures:
 
     Attributes:
         slots: The number of slots of each variable that has some.
-        templates: The traced towers by the number of their examples.
-        sparse: The names of the weights whose gradients are rows.
     """
 
     placements: Sequence[VariablePlacement]
@@ -124,12 +122,7 @@ def require_small_enough(plan: Plan, measures: Measures) -> None:
 
 
 def too_large_to_run(plan: Plan, templates: Mapping[int, Template]) -> tuple[Diagnostic, ...]:
-    """Return a warning if the clones of a plan alone would have more bytes than TensorFlow can hold.
-
-    Args:
-        plan: The plan, whose graph is not built.
-        templates: The traced towers by the number of their examples.
-    """
+    """Return a warning if the clones of a plan alone would have more bytes than TensorFlow can hold."""
     towers, boxes = _of_towers(plan, templates), _of_boxes(plan, templates)
     total = towers.bytes + boxes.bytes
     return () if total <= MOST else (_too_many(plan, total, towers.ops, boxes, warn=True),)

@@ -29,11 +29,7 @@ def build_summaries(
     """Return one tensor with all summaries of a step, or None if the spec has none.
 
     Args:
-        assembly: The graph under construction.
-        total_loss: The loss of the step with regularization.
-        metrics: The metrics by name.
         parts: The parts of the loss by their tags.
-        updates: The update of the step: its gradients, and the learning rate of the first group of weights.
         weights: What `read_weights` gives.
     """
     wanted = assembly.plan.spec.train.summaries

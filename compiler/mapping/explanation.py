@@ -20,10 +20,7 @@ class Link:
     """A thing in a chain of things that follow each other.
 
     Attributes:
-        kind: `op` or `variable`.
-        name: Its name in the graph.
         device: The name of its device in specs.
-        reason: What put it there.
     """
 
     kind: Kind
@@ -37,8 +34,6 @@ class Explanation(Shown):
     """The reason why a thing is on its device.
 
     Attributes:
-        kind: `op` or `variable`.
-        name: Its name in the graph.
         type: The type of the op, as in `placement.json`.
         role: What the op is for, as in `placement.json`.
         clone: The number of its clone, or None.
@@ -79,7 +74,6 @@ class Explained:
     """What explains the places of things.
 
     Attributes:
-        found: An explanation of each.
         timed: The same things in the forecast of the time of a step: if one task stands for others there,
             those of this task.
     """

@@ -39,7 +39,6 @@ class InputNode:
     """An input of the model.
 
     Attributes:
-        dtype: The type of its numbers.
         shape: Its shape without the batch axis; None for an axis without a fixed size.
         value: Its number among the values of the graph.
         free: Its axes without a fixed size.
@@ -112,13 +111,7 @@ class TensorAt:
 
 @frozen
 class IndexSlice:
-    """`first:last:step` of an index, as in Python.
-
-    Attributes:
-        first: The first position, or None if it is left out.
-        last: The position after the last one, or None.
-        step: The step, or None.
-    """
+    """`first:last:step` of an index, as in Python."""
 
     first: int | None
     last: int | None
@@ -186,7 +179,6 @@ class Start:
     Attributes:
         pattern: A glob of the names of the weights of the part.
         file: The file, as written in the spec.
-        span: Where the file is named.
     """
 
     pattern: str
@@ -212,7 +204,6 @@ class TensorTermNode:
     """A value with one number for each example, whose mean over the whole batch is added to the loss.
 
     Attributes:
-        value: The number of the value.
         weight: The factor of the mean in the sum of all losses.
     """
 
@@ -227,7 +218,6 @@ class ModelGraph:
 
     Attributes:
         layers: Its layers, each of which may be called several times.
-        calls: The calls of the layers.
         losses: The Keras losses. Their weighted sum with `tensor_terms` is the loss of the model.
         outputs: What the model predicts. Values are numbered from 0.
         names_outputs: Whether the spec names the outputs. The trained model then returns a dict of tensors,

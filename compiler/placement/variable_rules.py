@@ -38,7 +38,6 @@ def place_variables(
     If a rule for slots or updates has a set of devices, the trainable variables take these in turn.
 
     Args:
-        book: The rules.
         infos: The variables in the order of their creation.
         towers: The towers, whose devices hold the copies of replicated variables.
         by_rows: The names of the variables of which clones get whole rows if each updates a part.

@@ -36,12 +36,9 @@ class Change:
     """A thing that has moved or is cut otherwise, or that only one map has.
 
     Attributes:
-        name: Its name in the graph.
         inner: Its name inside its tower, or its name if it belongs to no clone.
-        clone: The number of its clone, or None.
         before: Its devices in the first map, several for a variable with copies; empty if the map lacks it.
         after: Its devices in the second map, likewise.
-        bytes: Its size.
         cut_before: How it is cut in the first map, or None if it is whole or not there.
         cut_after: The same for the second map.
     """
@@ -76,7 +73,6 @@ class DeviceChange:
     """A device whose figures differ.
 
     Attributes:
-        ref: Its name in specs.
         before: Its figures in the first map, or None if the map lacks it.
     """
 

@@ -57,7 +57,6 @@ class Group:
     """One or several devices shown as one.
 
     Attributes:
-        label: Their name.
         figures: Whether the figures are those of each, which are equal, or the sum.
     """
 

@@ -240,12 +240,7 @@ CLONES = "clone_*"
 
 @frozen
 class Line:
-    """Ops of one scope that moved from devices of a kind to devices of a kind.
-
-    Attributes:
-        scope: The name of the scope.
-        before: The names of the devices before.
-    """
+    """Ops of one scope that moved from devices of a kind to devices of a kind."""
 
     scope: str
     ops: int

@@ -28,12 +28,7 @@ MOST_CLUSTERS = 15
 
 @frozen
 class Node:
-    """A part of the tree on one device, or on several that are shown as one.
-
-    Attributes:
-        name: Its name in the DOT file.
-        cluster: The number of its cluster.
-    """
+    """A part of the tree on one device, or on several that are shown as one."""
 
     name: str
     label: str

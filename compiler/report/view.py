@@ -19,11 +19,7 @@ Style = Literal["bold", "dim", "red", "yellow", "cyan"]
 
 @frozen
 class Ink:
-    """Styles text.
-
-    Attributes:
-        color: Whether text is styled; without it, all text is returned as it is.
-    """
+    """Styles text."""
 
     color: bool = False
 
@@ -39,8 +35,6 @@ class View:
     Attributes:
         depth: The levels of scopes, or None for as many as fit a screen.
         glob: Chooses the ops that are shown, or None for all.
-        only_misplaced: Whether only misplaced ops are shown.
-        every_clone: Whether equal clones are shown separately.
     """
 
     depth: int | None = None
@@ -61,7 +55,6 @@ class View:
         The glob matches names with or without the scope of a clone. Ops that have not run are not misplaced.
 
         Args:
-            placement: The map.
             levels: The levels of scopes that matter; ops may come together that differ below them.
         """
         if levels is not None and self.glob is None and not self.only_misplaced:

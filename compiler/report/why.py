@@ -96,7 +96,6 @@ def why_time(found: Sequence[Explanation], forecast: StepForecast) -> str:
 
     Args:
         found: The things. A variable stands for the ops that have its name as scope.
-        forecast: The forecast of a step.
     """
     parts = [each for each in forecast.path if any(_is_of(each, thing) for thing in found)]
     ran = [each for each in parts if each.what == "op"]

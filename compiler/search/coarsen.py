@@ -26,7 +26,6 @@ def coarsen(
     """Join groups until about `target` of them are left.
 
     Args:
-        problem: The problem.
         target: How many groups to end with; more stay if no two of them should be joined.
         random: The source of chance, which decides the order in which groups choose.
         apart: If given, groups with different numbers here are not joined.

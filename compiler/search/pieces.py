@@ -34,7 +34,6 @@ def split_into_pieces(
     """Return the best split into consecutive pieces, one for each device.
 
     Args:
-        problem: The problem.
         width: How many prefixes of one size are looked at; see `prefixes.find_prefixes`.
         best: The max-load of a placement that is known; only better ones are looked for.
         hurry: Says whether there is no more time to refine what has been found.
@@ -101,8 +100,6 @@ class _Found:
     """A split into pieces.
 
     Attributes:
-        devices: The device of each group of the problem.
-        load: Its max-load.
         cuts: The prefixes between its pieces, as rows.
     """
 

@@ -354,7 +354,6 @@ class _Front:
         """Return the ways to grow, without those that lead to the same prefix as another.
 
         Args:
-            graph: The graph.
             most: How many groups of a prefix are looked at; if more are ready, those that change what is sent
                 the least, and as many that differ in their time.
 

@@ -61,13 +61,10 @@ def temper(
     """Improve placements.
 
     Args:
-        problem: The problem.
         starts: The placements to begin with, as a device for each group (row) and replica (column); those of
             the first columns get the lowest temperatures.
         scale: The load that the energy is relative to, about that of the best placement that is known.
         sweeps: How often every group is offered a new device in every replica.
-        ladder: The temperatures.
-        random: The source of chance.
         hurry: Says whether there is no more time; it is asked before each sweep.
 
     Returns:
@@ -203,7 +200,6 @@ class _Replicas:
         """Let each replica choose a device for a group.
 
         Args:
-            group: The group.
             heat: A random number for each device and replica; the larger, the likelier the device is taken.
         """
         about, has, loads = self.groups[group], self.has[group], self.loads

@@ -24,11 +24,7 @@ class Box:
     """The boxes of all workers for one tensor, or for rows of one table.
 
     Attributes:
-        name: The name of the boxes.
-        dtype: The name of the type of the tensor.
         shape: The shape of the tensor, or of the table.
-        placed: The place of the boxes.
-        writer: Writes the ops.
         sparse: Whether rows are sent.
         handles: The handle of each box that is written: by worker, and by what is in it.
     """
@@ -60,7 +56,6 @@ class Box:
         If the weight is zero, the result is zero whatever is in the box.
 
         Args:
-            worker: The number of the worker.
             weight: The weight, or None for one.
         """
         scope, writer = self._of(worker), self.writer

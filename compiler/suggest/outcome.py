@@ -27,7 +27,6 @@ class Outcome:
     Attributes:
         work: The work of a step, or None if its time cannot be forecast.
         costs: What its ops cost, or None if that is not known.
-        make_map: Makes its map.
     """
 
     work: StepWork | None = field(repr=False)
@@ -81,13 +80,7 @@ def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: b
     thousandth do not count: the one that is known stays, or the first of the others is taken.
 
     Args:
-        known: The best placement so far.
-        others: Other placements of the same spec.
-        goal: What is to be low.
         limited: Whether the memory of devices is known; if not, none can lack any.
-
-    Raises:
-        NoForecastError: The goal is the time of a step, of which there is no forecast.
     """
     every = [known, *others]
     if limited:
@@ -148,11 +141,7 @@ class Figures:
         )
 
     def value(self, goal: Goal) -> float:
-        """Return the figure that a goal is about.
-
-        Raises:
-            NoForecastError: The goal is the time of a step, of which there is no forecast.
-        """
+        """Return the figure that a goal is about."""
         if goal is Goal.MEMORY:
             return self.fullest[1]
         if goal is Goal.BALANCE:
@@ -175,10 +164,7 @@ def bound(goal: Goal, placement: AnyMap, work: StepWork | None, costs: Costs | N
     the device that it is cheapest on, with nothing to send.
 
     Args:
-        goal: The goal.
-        placement: Any placement.
         work: The step, if the goal is its time. A task in it may stand for others, too.
-        costs: What its ops cost.
     """
     if goal is not Goal.STEP_TIME:
         whole = sum(_whole_bytes(each) for each in placement.variables)

@@ -100,9 +100,6 @@ def split_tower(
     """Search for the best device of each layer in the group of a tower.
 
     Args:
-        layers: The layers.
-        costs: What its ops cost.
-        tower: The tower.
         by_bytes: Whether the memory of the fullest device is to be low, instead of the time of the
             busiest one.
         capacity: The memory of each device, in bytes.

@@ -91,7 +91,6 @@ def variable_rules(topology: Topology, sizes: Sequence[int] = ()) -> tuple[str, 
     """Return the targets for all variables of a model that make sense on some devices, as text.
 
     Args:
-        topology: The devices.
         sizes: The bytes of the variables with their slots, if they are not to be cut without need: pieces are
             not tried on devices on which whole variables can be shared out evenly.
     """

@@ -41,11 +41,7 @@ class TraceEvent:
 
 @frozen
 class RunTrace:
-    """The trace of some steps of a run.
-
-    Attributes:
-        events: The events, in the order of the file.
-    """
+    """The trace of some steps of a run."""
 
     events: tuple[TraceEvent, ...] = field(metadata={NAME: "traceEvents"}, repr=False)
 
@@ -107,7 +103,6 @@ class _Compared:
     """A forecast time and a measured one, in seconds of a step.
 
     Attributes:
-        forecast: The forecast time.
         measured: The measured time; 0 if the trace has nothing of it.
     """
 

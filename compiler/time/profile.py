@@ -215,11 +215,7 @@ def profile_beside(spec: str) -> Path:
 
 @frozen
 class FoundProfile:
-    """A profile and the file that it was read from.
-
-    Attributes:
-        path: The file.
-    """
+    """A profile and the file that it was read from."""
 
     path: str
     profile: Profile = field(repr=False)

@@ -33,7 +33,6 @@ class Signature:
     """All that the time of an op depends on: ops with equal signatures take equally long.
 
     Attributes:
-        type: The type of the op in TensorFlow.
         inputs: The type and shape of each input, such as `float32[32,784]`.
         detail: Attributes that change the work, such as strides, and what TensorFlow fuses into the op.
     """
@@ -48,12 +47,9 @@ class TimedOp:
     """An op of a step.
 
     Attributes:
-        name: Its name in the graph.
-        signature: What its time depends on.
         flops: Its floating point operations, as `flops` counts them.
         bytes: The bytes that it reads and writes, as far as shapes are known.
         times: How often a step runs it.
-        clone: The number of its clone, or None.
         scope: The layer, or the part of the step, that it belongs to.
         rule: What placed it, as text, or `NO_RULE`.
         enters: The mutex that it waits for and takes, or nothing.
@@ -106,7 +102,6 @@ class Echo:
         source: The index of the op.
         target: The device that stands for those to which it is sent.
         tensor: The tensor, or nothing if the ops there only wait.
-        bytes: The size of the tensor.
         count: How often it is sent to others. They come before the one that stands for them.
     """
 

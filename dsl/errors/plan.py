@@ -417,9 +417,6 @@ def not_met(
     """Return the diagnostic of a condition that does not hold, with what makes up the figure.
 
     Args:
-        condition: The condition.
-        figure: The figure in words.
-        contributions: What it is made of.
         setting: A setting of `update` with which the condition would hold, if one is known.
     """
     code, advice = _CONDITIONS[condition.function]

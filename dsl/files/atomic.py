@@ -51,21 +51,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the file `path`, or make it, as `replacing` does.
-
-    Raises:
-        OSError: The file cannot be written. The earlier file is kept then.
-    """
+    """Replace the file `path`, or make it, as `replacing` does."""
     with replacing(path) as beside:
         beside.write_bytes(content)
 
 
 def create_private_file(path: Path, content: bytes) -> None:
-    """Make a file that only this user can read; one that is there, or that another process makes, is kept.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Make a file that only this user can read; one that is there, or that another process makes, is kept."""
     beside = temporary_name(path)
     _make(beside, stat.S_IRUSR | stat.S_IWUSR)
     try:

@@ -32,11 +32,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a regular file.
-
-    Raises:
-        OSError: If the file cannot be read or is not a regular file.
-    """
+    """Return the bytes of a regular file."""
     with open_regular(path) as file:
         return file.read()
 
@@ -45,7 +41,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """Return the UTF-8 text of a regular file; newlines are not converted.
 
     Raises:
-        OSError: If the file cannot be read or is not a regular file.
         UnicodeDecodeError: If the file is not UTF-8.
     """
     return read_regular(path).decode("utf-8")

@@ -29,7 +29,6 @@ class Mark:
         start: The index of its first code point in that line.
         last: The line on which it ends.
         end: The index after its last code point in that line.
-        text: The text beside the marker.
         primary: Whether it is the fault itself, and not a label.
     """
 

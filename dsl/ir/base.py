@@ -38,11 +38,7 @@ class Block(Node):
 
 @frozen
 class Parameter(Node):
-    """A reference to a parameter of a `layer` block.
-
-    Attributes:
-        name: The name of the parameter.
-    """
+    """A reference to a parameter of a `layer` block."""
 
     name: str
 
@@ -53,8 +49,6 @@ class Arithmetic(Node):
 
     Attributes:
         operator: The operator; `negate` has a left operand only.
-        left: The left operand.
-        right: The right operand, or None.
     """
 
     operator: Literal["+", "-", "*", "/", "negate"]
@@ -69,10 +63,6 @@ class Call(Node):
     Attributes:
         name: The name; it has dots if it was written so, as in `applications.ResNet50`.
         args: The positional arguments. The schema says which parameters they are for.
-        kwargs: The keyword arguments.
-        name_span: Where the name is written.
-        arg_spans: Where the positional arguments are written.
-        kwarg_spans: Where the values of the keyword arguments are written.
     """
 
     name: str

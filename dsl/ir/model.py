@@ -16,7 +16,6 @@ class Input(Node):
     """`x = input(dtype, [shape], assume = sizes)`. In a `layer` block both attributes are None.
 
     Attributes:
-        dtype: The element type.
         shape: The shape without the batch axis; None for an axis whose size each batch has for itself.
         assume: For each axis without a size, the size that forecasts assume; empty if the spec gives none.
     """
@@ -28,22 +27,14 @@ class Input(Node):
 
 @frozen
 class Ref(Node):
-    """A reference to a binding of the same block.
-
-    Attributes:
-        name: The name of the binding.
-    """
+    """A reference to a binding of the same block."""
 
     name: str
 
 
 @frozen
 class Group(Node):
-    """`[a, b]`: several tensors that are given to one step.
-
-    Attributes:
-        items: The tensors, in order.
-    """
+    """`[a, b]`: several tensors that are given to one step."""
 
     items: tuple[Expr, ...]
 
@@ -56,9 +47,6 @@ class Step(Node):
         kind: What the name refers to. `layer`: a Keras layer class; `application`: a model of
             `keras.applications`; `block`: a `layer` block of the spec; `shared`: a `layer(...)` binding;
             `repeat`: `count` copies of `inner` in a row; `python`: an imported function that returns a layer.
-        call: The call as written.
-        count: The number of copies of `repeat`.
-        inner: The step that `repeat` copies.
         given: The arguments of the layer's own call, in second brackets: `-> LSTM(8)(mask = m)`.
     """
 
@@ -71,12 +59,7 @@ class Step(Node):
 
 @frozen
 class Flow(Node):
-    """`source -> step -> step`.
-
-    Attributes:
-        source: The tensor or tensors that flow in.
-        steps: The steps, in order.
-    """
+    """`source -> step -> step`."""
 
     source: Expr
     steps: tuple[Step, ...]
@@ -84,13 +67,7 @@ class Flow(Node):
 
 @frozen
 class Slice(Node):
-    """`first:last:step` of an index, as in Python.
-
-    Attributes:
-        first: The first position, or None if it was left out.
-        last: The position after the last one, or None.
-        step: The step, or None.
-    """
+    """`first:last:step` of an index, as in Python."""
 
     first: Value = None
     last: Value = None
@@ -107,7 +84,6 @@ class Index(Node):
     """`x[:, 0]`: a part of a tensor, by NumPy's rules.
 
     Attributes:
-        tensor: The tensor.
         parts: A number, a slice, `...` or a tensor of whole numbers for each axis, in the order of axes. The
             first axis of a tensor of examples is that of the batch.
     """
@@ -127,8 +103,6 @@ class Operation(Node):
 
     Attributes:
         function: The name of the function in `keras.ops`; that of `a + b` is `add`.
-        args: The positional arguments.
-        kwargs: The keyword arguments by name.
     """
 
     function: str
@@ -154,26 +128,14 @@ class Weight(Node):
 
 @frozen
 class SharedLayer(Node):
-    """`shared = layer(Dense(64))`: a layer that has the same weights wherever it is used.
-
-    Attributes:
-        step: The step that makes the layer.
-    """
+    """`shared = layer(Dense(64))`: a layer that has the same weights wherever it is used."""
 
     step: Step
 
 
 @frozen
 class Binding(Node):
-    """`name = value`, or `name, other = value` for several outputs, in a `model` or `layer` block.
-
-    Attributes:
-        name: The name, or the first of several.
-        value: The input, layer, weight or tensor that it names.
-        others: The further names.
-        name_span: Where the name is written.
-        other_spans: Where the further names are written.
-    """
+    """`name = value`, or `name, other = value` for several outputs, in a `model` or `layer` block."""
 
     name: str
     value: Input | SharedLayer | Weight | Expr
@@ -192,8 +154,6 @@ class Objective(Node):
     """`[target, prediction] -> loss or metric`, or the same with weights of the examples as a third tensor.
 
     Attributes:
-        target: The target, which is the first argument of the Keras object.
-        prediction: The prediction, which is the second argument.
         call: The call that makes the Keras loss or metric, without `class_weight`.
         example_weights: How much each example, or each position of it, counts; None if all count the same.
         class_weights: `class_weight`: how much the examples of each class count, by the number of the class.
@@ -212,7 +172,6 @@ class LossTerm(Node):
     """One term of the loss.
 
     Attributes:
-        objective: The Keras loss with its tensors.
         weight: The factor that the loss is multiplied by before the terms are added.
     """
 
@@ -227,7 +186,6 @@ class TensorTerm(Node):
     The term is the mean of these numbers over the whole batch.
 
     Attributes:
-        tensor: The tensor.
         weight: The factor of the term, which is -1 if the term is subtracted.
     """
 
@@ -237,12 +195,7 @@ class TensorTerm(Node):
 
 @frozen
 class Metric(Node):
-    """A Keras metric with a name.
-
-    Attributes:
-        name: The name in reports.
-        objective: The Keras metric with its tensors.
-    """
+    """A Keras metric with a name."""
 
     name: str
     objective: Objective
@@ -250,12 +203,7 @@ class Metric(Node):
 
 @frozen
 class NamedOutput(Node):
-    """One item of `output = { name = tensor }`.
-
-    Attributes:
-        name: The name under which the trained model returns the tensor.
-        value: The tensor.
-    """
+    """One item of `output = { name = tensor }`."""
 
     name: str
     value: Expr
@@ -266,15 +214,11 @@ class Model(Block):
     """The `model` block: the computation of one clone.
 
     Attributes:
-        name: The name of the model.
         bindings: The bindings, each after those that it needs.
         loss: The terms of the loss that are Keras losses. All terms are added.
-        tensor_terms: The terms of the loss that are tensors.
         regularize: The regularizer of all kernels, or None.
-        metrics: The metrics.
         output: The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the
             prediction of the loss, or the predictions of all losses by their names.
-        outputs: The tensors that the trained model returns by their names, if the spec names them.
     """
 
     name: str
@@ -302,10 +246,7 @@ class LayerParameter(Node):
     """A parameter of a `layer` block, written `filters = parameter(int)`.
 
     Attributes:
-        name: The name.
         type: The name of its type.
-        default: Its default, if `has_default`.
-        has_default: Whether it has a default.
     """
 
     name: str
@@ -319,10 +260,7 @@ class LayerBlock(Block):
     """`layer "name" { ... }`: a reusable part of a model.
 
     Attributes:
-        name: The name.
-        parameters: The parameters, in order.
         bindings: The bindings, each after those that it needs.
-        output: The tensor that the layer returns.
     """
 
     name: str

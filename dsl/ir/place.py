@@ -20,7 +20,6 @@ class Job(Block):
     """`job "worker" { tasks = 4, gpu = 8 }`.
 
     Attributes:
-        name: The name of the job.
         tasks: The number of its tasks; the most, if workers come and go.
         least: The number of tasks with which training begins if workers come and go; None if it is fixed.
         gpu: The number of GPUs of each task.
@@ -48,15 +47,11 @@ class Devices(Block):
     Attributes:
         gpu: The number of GPUs, or None for as many as are found.
         cpu: The number of CPU devices, or None for as many as are found.
-        jobs: The jobs of a cluster.
         gpu_memory: The memory of each GPU in bytes.
         cpu_memory: The memory of each CPU device in bytes.
         link: The speed of the links between devices in bytes per second.
         kind: The hardware of the GPUs, or of the CPUs if there are none, as the table of hardware names it.
-        soft_placement: Whether TensorFlow may move an op that has no kernel for its device.
-        allow_growth: Whether the memory of GPUs is allocated only when it is needed.
         visible: The indices of the GPUs that are used, or None for all.
-        log_placement: Whether TensorFlow logs the device of every op.
         intra_op_threads: The number of threads of one op, or None for TensorFlow's default.
         inter_op_threads: The number of ops that run at the same time, or None for TensorFlow's default.
     """
@@ -96,7 +91,6 @@ class Selector(Node):
     """What a placement rule selects.
 
     Attributes:
-        role: The kind of ops or variables.
         pattern: A glob for their names, or None for all.
     """
 
@@ -109,7 +103,6 @@ class DevicePattern(Node):
     """One pattern of devices, such as `worker[1].gpu[0..3]`.
 
     Attributes:
-        kind: The kind of device.
         indices: The indices of the devices, or None for all (`*`).
         job: The job, or None for this machine or the workers.
         tasks: The indices of the tasks, or None for all.
@@ -123,33 +116,21 @@ class DevicePattern(Node):
 
 @frozen
 class DeviceSet(Node):
-    """Devices in the order in which they are used.
-
-    Attributes:
-        patterns: The patterns, in order.
-    """
+    """Devices in the order in which they are used."""
 
     patterns: tuple[DevicePattern, ...]
 
 
 @frozen
 class Balanced(Node):
-    """`balanced(devices)`: each variable, the largest first, goes to the device with the fewest bytes so far.
-
-    Attributes:
-        devices: The devices that the variables are spread over.
-    """
+    """`balanced(devices)`: each variable, the largest first, goes where the fewest bytes are so far."""
 
     devices: DeviceSet
 
 
 @frozen
 class RoundRobin(Node):
-    """`round_robin(devices)`: variables go to one device after the other, in the order of creation.
-
-    Attributes:
-        devices: The devices, in this order.
-    """
+    """`round_robin(devices)`: variables go to one device after the other, in the order of creation."""
 
     devices: DeviceSet
 
@@ -159,8 +140,6 @@ class Sharded(Block):
     """`sharded(devices, axis = 0, min_size = 0B)`: each variable is cut into pieces, one on each device.
 
     Attributes:
-        devices: The devices.
-        axis: The axis along which variables are cut.
         min_size: The bytes that a piece has at least, unless it is the whole variable.
     """
 
@@ -181,12 +160,7 @@ class Replicated(Node):
 
 @frozen
 class Groups(Node):
-    """`groups(devices, size = n)`: each clone owns a group of devices.
-
-    Attributes:
-        devices: All devices.
-        size: The number of devices in each group.
-    """
+    """`groups(devices, size = n)`: each clone owns a group of devices."""
 
     devices: DeviceSet
     size: int
@@ -194,11 +168,7 @@ class Groups(Node):
 
 @frozen
 class GroupMember(Node):
-    """`group[k]`: device k of the clone's own group.
-
-    Attributes:
-        index: The index k.
-    """
+    """`group[k]`: device k of the clone's own group."""
 
     index: int
 
@@ -210,12 +180,7 @@ Target: TypeAlias = (
 
 @frozen
 class Rule(Node):
-    """A placement rule, `selector -> target`.
-
-    Attributes:
-        selector: What is placed.
-        target: Where it is placed.
-    """
+    """A placement rule, `selector -> target`."""
 
     selector: Selector
     target: Target
@@ -237,9 +202,6 @@ class Condition(Node):
     """A condition of `expect`, such as `traffic(cpu[0], gpu[*]) <= 500MiB`.
 
     Attributes:
-        function: The function that measures the placement.
-        arguments: Its arguments.
-        operator: The comparison.
         value: The bound: bytes, a number, or a fraction for a percentage.
         text: The condition as written.
     """
@@ -253,11 +215,7 @@ class Condition(Node):
 
 @frozen
 class Expect(Block):
-    """The `expect` block.
-
-    Attributes:
-        conditions: The conditions that the compiled placement must meet.
-    """
+    """The `expect` block."""
 
     conditions: tuple[Condition, ...] = ()
 

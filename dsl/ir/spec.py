@@ -27,13 +27,7 @@ Summaries: TypeAlias = Literal["none", "scalars", "gradients", "all"]
 
 @frozen
 class Split(Node):
-    """One split of the data, written `train = source(...) -> transform(...)`.
-
-    Attributes:
-        name: The name of the split.
-        source: The call that reads the examples.
-        transforms: The transforms, in order.
-    """
+    """One split of the data, written `train = source(...) -> transform(...)`."""
 
     name: SplitName
     source: Call
@@ -45,9 +39,6 @@ class Data(Block):
     """The `data` block.
 
     Attributes:
-        train: The split to train on.
-        validation: The split to evaluate on while training.
-        test: The split for tests.
         per_clone: `split` cuts each global batch into one piece for each clone; `shard` gives each clone its
             own examples.
     """
@@ -73,13 +64,7 @@ class Averaging:
 
 @frozen
 class OptimizerRule(Node):
-    """The optimizer of the weights whose names match a glob, unless a rule before it matches them.
-
-    Attributes:
-        pattern: The glob.
-        optimizer: The optimizer.
-        name_span: Where the glob is written, or None.
-    """
+    """The optimizer of the weights whose names match a glob, unless a rule before it matches them."""
 
     pattern: str
     optimizer: Call
@@ -156,12 +141,7 @@ class Update(Block):
 
 @frozen
 class Every(Node):
-    """A period: a count of steps, or a time.
-
-    Attributes:
-        steps: The number of steps, or None.
-        seconds: The time in seconds, or None.
-    """
+    """A period: a count of steps, or a time."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -212,17 +192,6 @@ class Spec(Shown, Node):
     """A whole spec.
 
     Attributes:
-        model: The `model` block.
-        version: The version of the language.
-        layers: The `layer` blocks.
-        data: The `data` block, or None.
-        devices: The `devices` block.
-        clones: The `clones` block.
-        place: The `place` block.
-        update: The `update` block.
-        train: The `train` block.
-        expect: The `expect` block.
-        path: The file that the spec was read from.
         sha256: The SHA-256 of the file's bytes, in hexadecimal.
         includes: The files that it includes, also through others.
     """
@@ -249,17 +218,7 @@ class Facts:
     Attributes:
         where: The start of the spec.
         model: The `model` block, or None if it has errors; the same holds for the other blocks.
-        layers: The `layer` blocks.
-        data: The `data` block.
-        devices: The `devices` block.
-        clones: The `clones` block.
-        place: The `place` block.
-        update: The `update` block.
-        train: The `train` block.
-        expect: The `expect` block.
         patterns: All patterns of devices in the spec.
-        inputs: The inputs of the model.
-        splits: The splits of `data`.
         constants: The names of the constants in `let`, each with its place.
         used: The names of the constants that are used.
         used_layers: The names of the `layer` blocks that are used.

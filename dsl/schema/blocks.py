@@ -14,14 +14,7 @@ from dsl.schema.types import Type, integer, listing, path
 
 @frozen
 class Attribute:
-    """One attribute of a block, written `name = value`.
-
-    Attributes:
-        name: The name.
-        type: The type of its value.
-        doc: The description for the reference.
-        required: Whether the block must have it.
-    """
+    """One attribute of a block, written `name = value`."""
 
     name: str
     type: Type
@@ -34,10 +27,7 @@ class Block:
     """A kind of block.
 
     Attributes:
-        name: The word that it starts with.
-        record: Its class in the IR, or None.
         attributes: Its attributes, in the order of the reference.
-        doc: The description for the reference.
         label: Whether the block has a name of its own in quotes.
         inner: The kinds of blocks that may be inside it.
     """

@@ -22,7 +22,6 @@ class Hardware:
     """A kind of device.
 
     Attributes:
-        name: Its name in specs.
         kind: `gpu` or `cpu`.
         flops: Floating point operations per second in float32, of a GPU or of one core of a CPU.
         half_flops: The same in float16 and bfloat16.
@@ -30,7 +29,6 @@ class Hardware:
         link: Bytes per second in one direction between this device and another one.
         latency: The seconds until the first byte of a transfer arrives.
         op_start: The seconds that starting an op takes on a thread of the host.
-        source: Where the figures are from.
     """
 
     name: str

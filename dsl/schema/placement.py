@@ -19,9 +19,7 @@ class Selector:
     """What a placement rule can select.
 
     Attributes:
-        name: The word in the rule.
         pattern: Whether a glob may or must follow it.
-        doc: The description for the reference.
     """
 
     name: str
@@ -58,11 +56,7 @@ class Target:
     """Where a placement rule can put what it selects.
 
     Attributes:
-        name: The word in the rule.
-        shape: The form in which it is written.
-        record: Its class in the IR.
         roles: The selectors that it can be used with.
-        doc: The description for the reference.
         arguments: Its arguments beside the set of devices, which are given by name.
     """
 
@@ -105,10 +99,8 @@ class Measure:
     """A function that `expect` can compare with a number.
 
     Attributes:
-        name: The name.
         arguments: The kind of each argument: `devices`, `glob` or a word.
         dimension: The dimension of the result, or None for a plain number.
-        doc: The description for the reference.
         most: The largest result that there can be, or None if there is no such bound.
         can_be_zero: Whether the result can be 0. A comparison with what it cannot be is a mistake.
     """

@@ -46,11 +46,6 @@ class Type:
             function of the table `of`; `keras`: a call of a Keras object of category `of`, or one of `words`;
             `tensor`: the name of a tensor of the examples; `either`: any of `options`; `str`: a string, which
             is a path if `of` is PATH.
-        words: The allowed words.
-        dimension: The dimension of a quantity.
-        item: The type of the items of a list.
-        of: The table of functions, or the category of Keras objects.
-        options: The alternatives of `either`.
         low: The smallest number, or the smallest length of a string.
         high: The largest number.
         open: Whether `low` and `high` themselves are excluded.
@@ -221,16 +216,7 @@ ANY = Type("any", optional=True)
 
 @frozen
 class Argument:
-    """An argument of a function.
-
-    Attributes:
-        name: The name.
-        type: The type of its value.
-        doc: The description for the reference.
-        default: The value that is used if the argument is not given and not required.
-        required: Whether it must be given.
-        positional: Whether it may be given by position.
-    """
+    """An argument of a function."""
 
     name: str
     type: Type
@@ -255,10 +241,7 @@ class Function:
     """A function of the language.
 
     Attributes:
-        name: The name.
-        arguments: The arguments, in the order of positions.
         rest: The type of further keyword arguments, or None if there may be none.
-        doc: The description for the reference.
         repeating: Whether there may be any number of further positional arguments.
         tensor: An example of a further keyword argument if each names a tensor of the examples; else empty.
         tensors: The tensors that a source has in its examples whatever its arguments are.

@@ -206,8 +206,6 @@ def in_order(
     """Return things and what they need, each after those that it needs; without recursion, for long chains.
 
     Args:
-        starts: The things.
-        needed: Returns the things that one needs.
         report_circle: Reports things that need each other in a circle.
         first_only: Whether further circles with what led to a circle are not reported.
     """

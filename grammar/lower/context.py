@@ -20,9 +20,6 @@ class Notes:
     Attributes:
         constants: The names of the constants that are used.
         layers: The names of the `layer` blocks that are used.
-        patterns: All patterns of devices.
-        inputs: The inputs of the model.
-        splits: The splits of the data.
         unknown: The names that are not defined.
         incomplete: The `layer` blocks whose parameters are not all known.
         doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
@@ -54,17 +51,11 @@ class Context:
     """The names in scope, and the collector of diagnostics.
 
     Attributes:
-        reports: Collects the diagnostics.
-        constants: The constants of `let` by name.
         values: The values of the constants that have been computed.
-        parameters: The parameters of the `layer` block that is being lowered.
         tensors: The names of the tensors of the split that is being lowered, or None if they are not known.
-        layers: All `layer` blocks by name.
         jobs: The names of the jobs of the spec, or None if they could not be read.
         bound: The bindings in scope, with the places of their definitions.
         lost: The names that unreadable parts may define.
-        allow_python: Whether `python(...)` is allowed.
-        notes: What was found in the whole spec.
     """
 
     reports: Reports

@@ -61,7 +61,6 @@ class ShownMap:
     Attributes:
         plan: The plan of the spec, or None if the map is from a file.
         compiled: The graph, or None if there was no need to build it.
-        time: The forecast of the time of a step, if there is one.
         step: The ops of a step and the tensors between them, if they are asked for and there is no graph.
         work: The ops of a step and what each costs, if they are asked for and there is no graph.
     """
@@ -109,10 +108,6 @@ class Builder:
         """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
         The graph of many clones that are alike is not built for it.
-
-        Raises:
-            SpecError: If the graph cannot be built.
-            RunError: If the file is no profile.
         """
         found = self.many(spec, extras)
         if isinstance(found, str):
@@ -122,12 +117,7 @@ class Builder:
         return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
 
     def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> ManyClones | str:
-        """Return the map of many clones that are alike and show warnings, or why their graph has to be built.
-
-        Raises:
-            SpecError: If the spec does not fit its devices.
-            RunError: If the file is no profile.
-        """
+        """Return the map of many clones that are alike and show warnings, or why it needs their graph."""
         from tfdeploy.runtime.many_clones import map_by_kinds
 
         found = map_by_kinds(
@@ -148,7 +138,6 @@ class Builder:
         """Compile a spec to its step and show the warnings about it. The spec's `expect` is not checked.
 
         Args:
-            spec: The spec.
             forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of
                 its devices.
             timed: Whether the time of a step is forecast, if something is known to forecast it from. It

@@ -22,10 +22,6 @@ class Common:
     Attributes:
         overrides: The pairs of path and value of `--set`, in the order in which they were given.
         allow_python: Whether the spec may load code with `python(...)`.
-        color: When output is coloured.
-        verbose: Whether TensorFlow's own messages are shown.
-        debug: Whether the traceback of an error is shown.
-        quiet: Whether only errors and the last summary are shown.
     """
 
     overrides: tuple[tuple[str, str], ...] = ()

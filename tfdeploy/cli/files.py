@@ -126,7 +126,6 @@ def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool)
 
     Args:
         outputs: The paths of files that will be written; those that do not exist are free.
-        reading: The paths of files that are read.
         force: Whether files of others may be replaced. Files that are read may not, even so.
     """
     from tfdeploy.runtime.records.files import InputFiles, is_own_text, require_place

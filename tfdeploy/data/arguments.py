@@ -109,7 +109,6 @@ class Arguments:
     """The arguments of a source or transform.
 
     Attributes:
-        call: The source or transform as the spec has it.
         values: The values of its arguments by name, defaults included.
         others: The values of further keyword arguments by name.
         spans: Where each argument is written, by name; an argument with its default has none.
@@ -133,7 +132,6 @@ class Arguments:
         Args:
             reason: What is wrong, as the end of a sentence about the transform.
             name: The argument, whose place is shown; None shows the whole call.
-            advice: What to write instead, if that is known.
         """
         raise SpecError(
             [errors.bad_argument(self.span(name), call=self.call.name, reason=reason, advice=advice)]

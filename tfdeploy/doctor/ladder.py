@@ -94,7 +94,6 @@ class Trained:
     """What a few steps have come to.
 
     Attributes:
-        weights: The weights by name.
         misplaced: The ops that TensorFlow has run elsewhere than requested.
         ops: The number of ops whose place was compared.
         forecast: The forecast of the memory of a step on the first device, with its variables, in bytes.

@@ -239,10 +239,7 @@ class Started:
     """What a process that has started TensorFlow knows.
 
     Attributes:
-        tensorflow: The version of TensorFlow.
-        keras: The version of Keras.
         cuda: The version of CUDA that TensorFlow was built for; None for a build without CUDA.
-        gpus: The names of the GPUs that TensorFlow can use.
         peak_bytes: The largest amount of memory that the process has held.
     """
 

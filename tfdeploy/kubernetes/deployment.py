@@ -184,7 +184,6 @@ def requests_of(spec: ir.Spec, placement: AnyMap) -> Mapping[str, int]:
     what TensorFlow has by itself. Examples that a task keeps, as with `cache()`, are not in it.
 
     Args:
-        spec: The spec.
         placement: The placement map of the spec, with the forecast of the memory of a step.
     """
     from compiler.report.devices import host_kind

@@ -154,11 +154,7 @@ class Documents:
             self._included.pop(document.path, None)
 
     def at(self, uri: str) -> Document:
-        """Return an open document.
-
-        Raises:
-            KeyError: If the editor has not opened it.
-        """
+        """Return an open document."""
         return self._open[uri]
 
     def __iter__(self) -> Iterator[Document]:

@@ -26,7 +26,6 @@ class Symbol:
     """What a name means.
 
     Attributes:
-        kind: What it is of.
         block: Where the block starts in which alone the name is known: its file and offset; else None.
     """
 

@@ -155,7 +155,6 @@ class Slot:
     """What may stand at a place.
 
     Attributes:
-        want: What is wanted.
         block: The kind of the block around.
         name: The name before an index, or the attribute or argument whose value is wanted.
         function: The function of the call around, if a new argument may begin here.
@@ -181,7 +180,6 @@ def slot_at(cursor: Cursor, layers: Mapping[str, Function], level: int = 0) -> S
     """Return what may stand at a place.
 
     Args:
-        cursor: What is around the place.
         layers: The layer blocks of the spec, as functions.
         level: How many of the brackets around are left out; then the place is that of what they belong to.
     """

@@ -34,12 +34,7 @@ MOST_STEPS = 2
 
 @frozen
 class Fitted:
-    """What feeds the inputs of a model.
-
-    Attributes:
-        found: What the files hold.
-        tensors: What feeds each input.
-    """
+    """What feeds the inputs of a model."""
 
     found: Found
     tensors: Mapping[str, Tensor]
@@ -110,8 +105,6 @@ def fitted(
     """Return what feeds the inputs of a model: by their names, else by what they take, in their order.
 
     Args:
-        found: What the files hold.
-        inputs: The inputs.
         labels: Those that are compared with outputs.
         classes: The numbers of classes of labels.
 
@@ -145,11 +138,7 @@ def fitted(
 
 
 def _next(found: Found, left: dict[str, Tensor], name: str, declared: ir.Input, *, is_label: bool) -> Tensor:
-    """Return what feeds an input, and take it out of what is left.
-
-    Raises:
-        RunError: Nothing fits.
-    """
+    """Return what feeds an input, and take it out of what is left."""
     rest = {each: tensor for each, tensor in left.items() if each != found.label or is_label}
     fit = next((each for each in rest.values() if _fits(each, declared)), None)
     if fit is not None:

@@ -85,7 +85,6 @@ class Found:
     """What a file or folder holds.
 
     Attributes:
-        source: The source that reads it.
         args: What the source is given beside the path.
         kwargs: The same by name.
         count: How many examples there are, as far as they were counted.

@@ -79,10 +79,8 @@ def prove(
 
     Args:
         spec: The spec, as it was read from its file, beside which its vocabularies are.
-        made: What the text was made from.
         model: The Keras model. It is not changed.
         config: What `compile` was given.
-        base: The folder in which `python(...)` looks for modules first.
         weights: The file of weights to write.
 
     Raises:
@@ -281,7 +279,6 @@ def _outside(tensor: Any, scope: Any) -> tuple[Any, Any]:
     """Return the tensor that a layer makes which is no model, for one that a model inside the model makes.
 
     Args:
-        tensor: The tensor.
         scope: What the inputs of the model around it stand for; None for those of the whole model.
     """
     while True:

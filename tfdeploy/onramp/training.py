@@ -35,7 +35,6 @@ class Training:
     Attributes:
         labels: The inputs that are compared with outputs, by their names: the type and the shape of each.
         classes: The number of classes of those labels that are numbers of classes.
-        loss: The terms of the loss.
         update: Attributes of the block `update`.
         lost: What the spec cannot say, in sentences.
     """
@@ -52,7 +51,6 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
     """Return how a model is trained.
 
     Args:
-        model: The Keras model.
         config: What `get_compile_config` of the model gives, or the file has; empty if it is not compiled.
         outputs: The outputs of the model in the spec, in the order of those of Keras.
         taken: The names in the model that no label may have.
@@ -134,7 +132,6 @@ def by_output(given: Any, model: Any, *, lists: bool = False) -> list[Any]:
     """Return what `compile` was given for each output: one for all, a list, or a dictionary.
 
     Args:
-        given: What it was given.
         model: The model. A dictionary has the keys of its outputs, or the names of the layers that make them.
         lists: Whether an output may have several.
 

@@ -29,7 +29,6 @@ class Draft:
     """A spec in the making.
 
     Attributes:
-        layers: The `layer` blocks.
         body: The body of the model, whose values its nodes have.
         training: What `compile` was given.
         precision: The precision, as `update` has it.
@@ -146,8 +145,6 @@ def text_of(
     """Return the text of a spec.
 
     Args:
-        made: What it says of the model.
-        weights: The file of weights from which training starts, if there is one.
         devices: How many devices there are of each kind; empty for those that are found.
         clones: How many clones there are; None for one on each device.
         examples: The `data` block; None to make examples up.
@@ -242,7 +239,6 @@ def bindings_of(body: Body, taken: set[str]) -> tuple[tuple[ir.Binding, ...], li
     """Return the bindings of a body without its inputs, and its outputs.
 
     Args:
-        body: The body.
         taken: Names that no binding may have; those of the bindings are added.
     """
     writer = _Writer(body, body.uses(), taken)

@@ -117,7 +117,6 @@ def adapted(plan: AnyPlan, *, must: bool = False) -> AnyPlan:
     """Return a plan whose layers have learnt, by the record in the run directory if that fits.
 
     Args:
-        plan: The plan.
         must: Whether there must be a fitting record, because weights were trained with it.
 
     Raises:
@@ -226,11 +225,7 @@ def _nested(values: tuple[float, ...], shape: tuple[int, ...]) -> ir.Value:
 
 
 def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
-    """Replace the file as a whole.
-
-    Raises:
-        RunError: The file cannot be written.
-    """
+    """Replace the file as a whole."""
     write_atomically(path, to_json(LayerStates(records), indent=1) + "\n")
 
 

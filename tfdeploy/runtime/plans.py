@@ -72,9 +72,7 @@ def plan_of(
     TensorFlow is started if the spec does not say which devices there are.
 
     Args:
-        spec: The spec.
         emulate: Whether every declared device is a logical CPU of this process.
-        verbose: Whether TensorFlow's own messages are shown.
         membership: The part of this process in a cluster. If every worker has a graph of its own, the plan is
             that of this task, or that of the chief if this is None.
         members: The numbers of the tasks that take part, if tasks come and go; None for all.
@@ -151,11 +149,7 @@ SHARED_SEED = 0
 
 
 def graph_of(plan: Plan, *, seed: int | None = None, traces: Traces | None = None) -> CompiledGraph:
-    """Start TensorFlow and return the graph of a plan, which is run.
-
-    Raises:
-        SpecError: If the graph cannot be built.
-    """
+    """Start TensorFlow and return the graph of a plan, which is run."""
     _start_for(plan)
     from compiler.graph.build import compile_graph
 
@@ -163,11 +157,7 @@ def graph_of(plan: Plan, *, seed: int | None = None, traces: Traces | None = Non
 
 
 def step_of_plan(plan: Plan, towers: SharedTowers | None = None) -> CompiledGraph:
-    """Start TensorFlow and return a plan compiled to its step, of which no graph is made.
-
-    Raises:
-        SpecError: If there can be no graph of it.
-    """
+    """Start TensorFlow and return a plan compiled to its step, of which no graph is made."""
     _start_for(plan)
     from compiler.graph.build import compile_step
 

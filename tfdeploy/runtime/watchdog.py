@@ -108,7 +108,6 @@ class Activity:
 
         Args:
             what: The activity, in words that fit into a sentence.
-            span: The part of the spec that it is about.
             kind: Activities of one kind take about equally long; by default `what` itself.
             waiting: Whether this is a wait for others, in which nothing is computed.
         """

@@ -82,10 +82,7 @@ class Trials:
     of them.
 
     Attributes:
-        profile: The profile of the machine, or None.
         overrides: Paths of the spec with other values, as `--set` has them.
-        allow_python: Whether the spec may use Python of the user.
-        verbose: Whether TensorFlow's own messages are shown.
         built: How many placements have been built.
         compared: How many placements have been compared without that.
         costs: What ops cost, or None if that is not known.
@@ -114,11 +111,7 @@ class Trials:
     _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
 
     def begin(self) -> Tried:
-        """Build the spec as it is, with which other placements are compared.
-
-        Raises:
-            SpecError: It cannot be built.
-        """
+        """Build the spec as it is, with which other placements are compared."""
         self.first = self._begin_with_many()
         if self.first is not None:
             self._seen[self.tree.source.text] = self.first
@@ -269,11 +262,7 @@ class Trials:
         return grammar.read(self.tree.source.name, self.overrides, text=text, allow_python=self.allow_python)
 
     def read(self, text: str) -> ir.Spec:
-        """Read a text of the spec.
-
-        Raises:
-            SpecError: It has errors.
-        """
+        """Read a text of the spec."""
         return self.reading(text).require()
 
     def plan(self, spec: ir.Spec) -> Plan:

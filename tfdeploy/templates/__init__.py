@@ -23,9 +23,7 @@ class Template:
 
     Attributes:
         name: The name by which `init` knows it.
-        title: What it is, in one line.
         group: The heading under which it is listed.
-        file: The file of its spec in the package.
     """
 
     name: str

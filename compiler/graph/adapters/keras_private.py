@@ -62,11 +62,7 @@ class OwnMoments(keras.layers.BatchNormalization):  # type: ignore[misc]  # Kera
         """Return the mean and variance by which inputs are normalized during training.
 
         Args:
-            inputs: The batch.
             mask: Which positions of the batch count, or None if all do. It has one axis less than the batch.
-
-        Returns:
-            Two tensors with one number for each channel; what Keras computes, unless a subclass differs.
         """
         found: tuple[Any, Any] = super()._moments(inputs, mask)
         return found
@@ -133,7 +129,6 @@ def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
 
     Args:
         function: A function of one tensor, whose number of axes it does not depend on.
-        arguments: Its other arguments.
     """
     return function(keras.KerasTensor((2,) * 8), **arguments)._keras_history.operation
 
@@ -212,7 +207,6 @@ def give_stand_in(variable: Any, value: Any) -> None:
     """Let a variable that was made in a stateless scope have a value of another shape, to be saved by.
 
     Args:
-        variable: The Keras variable.
         value: The value that it has from now on; its shape need not be that of the variable.
     """
     variable._value = value
@@ -264,9 +258,7 @@ def apply_alone(
     """Update a variable as an optimizer does, without clipping, averages, constraints and its count.
 
     Args:
-        optimizer: The optimizer, which has been built for the variable.
         gradient: The gradient, of the shape of the variable.
-        variable: The variable.
         rate: The learning rate, a scalar.
         decays: Whether the variable decays by the optimizer's `weight_decay`.
     """

@@ -53,9 +53,6 @@ def _by_own_norm(
     """Scale the gradients of all pieces of a weight by the same factor.
 
     Args:
-        assembly: The graph under construction.
-        pieces: The gradients.
-        limit: The largest norm.
         squares: The sums of the squares of the weight's gradient, if more than these pieces count.
     """
     if len(pieces) == 1 and squares is None:

@@ -137,8 +137,6 @@ def cut_gradients(
     """Return the pieces of each tower's gradient of a weight, by the number of the tower.
 
     Args:
-        assembly: The graph under construction.
-        part: The number of the part of the loss.
         weight: The weight; its pieces are its variables, or the parts that its clones update. If it is whole,
             its gradient is its only piece.
         homes: The place where each tower has made the gradient.
@@ -232,7 +230,6 @@ class Copied:
 
     Attributes:
         rows: The rows, of which each is there once, with axes of size one for the copies.
-        times: How often each of them comes.
         divisor: The number by which the copies are divided, or None.
     """
 
@@ -247,8 +244,6 @@ def sum_rows(rows: tf.Tensor, places: tf.Tensor, count: tf.Tensor, copied: Copie
     Args:
         rows: The rows, of shape [n, width].
         places: For each row the number of the sum that it is added to, of shape [n].
-        count: The number of sums, a scalar.
-        copied: The rows of which these are copies, if they are.
     """
     if copied is None:
         return tf.math.unsorted_segment_sum(rows, places, count)

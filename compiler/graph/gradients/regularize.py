@@ -29,13 +29,7 @@ from dsl import ir
 def with_regularizers(
     weights: Mapping[str, WeightInfo], regularize: ir.Call | None, base: str
 ) -> dict[str, WeightInfo]:
-    """Return the weights, with the model's regularizer for every kernel that has none of its own.
-
-    Args:
-        weights: The weights by name.
-        regularize: The call that makes the regularizer, or None.
-        base: The folder in which `python(...)` looks for modules first.
-    """
+    """Return the weights, with the model's regularizer for every kernel that has none of its own."""
     if regularize is None:
         return dict(weights)
     user = UserCode(label_of(regularize), regularize.span)
@@ -99,7 +93,6 @@ def regularization_loss(
 
     Args:
         at: The scope of the ops.
-        variables: The variables.
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
         reads: By the name of a copy, the names of the reads of it. Those made here are added.
@@ -124,7 +117,6 @@ def evaluated_regularization(at: Spot, variables: Iterable[GraphVariable]) -> li
     """Write the terms of the weights that are evaluated, each beside the variable that is read.
 
     Args:
-        at: The scope of the ops.
         variables: The variables of the model. Those without a regularizer are left out.
     """
     terms = []

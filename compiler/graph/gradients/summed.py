@@ -45,9 +45,6 @@ def change_copies(
     """Return a gradient whose value for every copy of its variable is changed on the device of that copy.
 
     Args:
-        assembly: The graph.
-        gradient: The gradient, with a value for each copy of its variable.
-        scope: The name scope of the new ops.
         change: Writes the new elements of one copy; rows keep their numbers.
     """
     copies = [
@@ -63,8 +60,6 @@ def join_parts(
     """Return the gradient of the loss by each variable, made beside the variable from those of the parts.
 
     Args:
-        assembly: The graph under construction.
-        gradients: The gradients of the parts.
         inverses: For each part, the factor on its gradients, or None.
     """
     of_variables = gathered((each.variable.name, each) for each in gradients)

@@ -71,7 +71,6 @@ class Gate:
     """Runs ops in good steps only: those that wait for what `at` returns, and so all that depend on them.
 
     Attributes:
-        placed: The place of the decision.
         applied: Whether the step is a good one; a boolean scalar.
         followed: The names of ops that run in either case.
     """

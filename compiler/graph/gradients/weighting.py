@@ -93,7 +93,6 @@ def inverse_weights(at: Spot, weights: Sequence[Tensor | None]) -> list[Tensor |
     """Write one over each weight, and zero for a weight of zero.
 
     Args:
-        at: Where the ops are written.
         weights: The weights, scalars; None stays None.
     """
     return [None if each is None else write_traced(at, _inverse, each) for each in weights]

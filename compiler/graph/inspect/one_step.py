@@ -50,7 +50,6 @@ class StepCopy:
     """A copy of the graph, in which every op has the same name, and its session.
 
     Attributes:
-        graph: The copy.
         session: A session of the copy, which is open as long as the context of `of`.
         assigned: The full names of the devices on which ops ran, by op name.
     """
@@ -81,7 +80,6 @@ class StepCopy:
         """Let an iterator give one batch of arrays repeatedly, a made-up one if none is given.
 
         Args:
-            pipe: The pipe of the original graph whose iterator is meant.
             batch: The arrays by the names of the inputs, each with the batch axis first; None for a made-up
                 batch.
         """
@@ -121,7 +119,6 @@ def read_assigned(graph: tf.Graph, metadata: Any) -> dict[str, str]:
     """Return the full name of the device on which each op ran, by op name.
 
     Args:
-        graph: The graph.
         metadata: The RunMetadata of a step. Ops that it does not show are left out.
     """
     nodes = [node for partition in metadata.partition_graphs for node in partition.node]

@@ -39,12 +39,10 @@ def map_placement(
     """Return the placement map of a compiled graph.
 
     Args:
-        compiled: The graph.
         assigned: The full name of the device on which each op ran, by op name, as `read_assigned` returns it.
             Ops that it lacks have no `assigned` device in the map.
         memory: The peak of a step by the device's name in specs, as `forecast_memory` returns it.
             Without it the map has no memory of a step.
-        time: The forecast of the time of a step, if there is one.
         batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the
             graph, and transfers have the bytes of this step, also of rows that are looked up in tables in
             pieces. If each worker has a graph of its own, the steps of all workers are run on that copy.

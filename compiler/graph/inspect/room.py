@@ -35,7 +35,6 @@ def require_room(compiled: CompiledGraph, limit: int, *, launched: bool = False)
     What else a step needs comes on top of it, so that what passes may still be too large.
 
     Args:
-        compiled: The graph.
         limit: The memory of this process in bytes.
         launched: Whether all tasks of all jobs are processes of this machine. If they are neither that nor
             emulated, the devices of jobs do not count, since the memory of their machines is not known here.

@@ -35,12 +35,7 @@ MOST_SHOWN = 20
 
 @frozen
 class _Stray:
-    """A misplaced op.
-
-    Attributes:
-        reason: What is wrong with that.
-        span: The place in the spec that put it there.
-    """
+    """A misplaced op."""
 
     op: str
     device: str | None

@@ -30,8 +30,6 @@ def require_divisible(
     """Raise SpecError for weights in pieces that something can only treat as a whole.
 
     Args:
-        plan: The plan.
-        rulebook: The rules for places.
         weights: The weights, with pieces instead of those that are in pieces.
         rules: The rules of the update, by the names of whole weights; None if nothing is trained.
 

@@ -26,9 +26,7 @@ class Group:
 
     Attributes:
         rule: What the spec says: a glob, and the call of the optimizer.
-        optimizer: The update rule for every weight of the group.
         excluded: Globs of the weights that do not decay.
-        excluded_span: Where these were written.
     """
 
     rule: ir.OptimizerRule
@@ -82,7 +80,6 @@ class StepScalars:
     Attributes:
         groups: Those of each optimizer by the glob of its group, in the order of the spec.
         average_rate: How far moving averages move, if that changes from step to step.
-        home: The device on which the numbers are made.
     """
 
     groups: Mapping[str, Mapping[str, Tensor]]
@@ -94,7 +91,6 @@ class StepScalars:
         """Return the numbers that the rule of a weight takes.
 
         Args:
-            rule: The rule.
             at: Where the ops beside the weight are written. If that is on another task than the numbers,
                 those that never change are made there, so that no step sends them.
         """

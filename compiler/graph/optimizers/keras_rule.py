@@ -31,7 +31,6 @@ class KerasRule(Optimizer):
 
     Attributes:
         label: What the names of its slots begin with: the name of its class.
-        make: Makes Keras's optimizer, each time a new one, for a trace of its own.
         kind_of: Returns what an update depends on apart from shape and type of its weight.
         joins: Returns whether the update of an element of a weight depends on other elements.
         tracing: Calls a function that traces, and reports what the optimizer raises.

@@ -59,12 +59,7 @@ def make_groups(update: ir.Update, base: str = ".") -> tuple[Group, ...]:
 
 
 def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimizer:
-    """Return the update rule for a call of the spec.
-
-    Raises:
-        SpecError: An argument is not known, or Keras refuses its value.
-        RunError: The user's own code fails.
-    """
+    """Return the update rule for a call of the spec."""
     if call.name == "python":
         return _own_optimizer(call, base, group)
     entry = OPTIMIZERS[call.name]

@@ -42,7 +42,6 @@ class UpdateTrace:
         nodes: A GraphDef without the placeholders that `inputs` names.
         inputs: By the names of placeholders what each of them is: one of the constants of this module, or
             the number of a slot in `slots`.
-        slots: The slots that the update reads or writes.
         ends: The names of the nodes after which the update is done.
     """
 
@@ -76,8 +75,6 @@ def trace_update(
         make: Makes the optimizer, each time a new one.
         label: What the names of its slots begin with.
         weight: The weight; its name is the path that the optimizer sees.
-        decays: Whether the weight takes part in weight decay.
-        sparse: Whether the gradient consists of rows.
 
     Raises:
         UnsupportedError: The optimizer does what cannot be followed for one weight.

@@ -23,7 +23,6 @@ class Lookup:
     """A gather of rows of a weight, as names of nodes.
 
     Attributes:
-        indices: The tensor with the numbers of the rows.
         cast: The conversion of the weight before the gather, or None if there is none.
     """
 

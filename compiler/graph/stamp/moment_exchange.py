@@ -39,12 +39,7 @@ def received_tensors(template: Template) -> Iterator[tuple[str, Tensor, str]]:
 
 @frozen
 class JoinedExchange:
-    """An exchange between all towers.
-
-    Attributes:
-        placed: The place of its sums.
-        members: The towers, each with its part of the exchange.
-    """
+    """An exchange between all towers."""
 
     placed: Placed
     members: Sequence[tuple[Tower, MomentExchange]]

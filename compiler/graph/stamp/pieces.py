@@ -41,7 +41,6 @@ class FoundRows:
 
     Attributes:
         reads: The names of the ops that read the variable of each piece, by the number of the piece.
-        dealt: How they were dealt to the pieces.
     """
 
     rows: Tensor
@@ -54,9 +53,7 @@ class PieceWriter:
     """Writes the ops that read a weight in pieces.
 
     Attributes:
-        source: The variable of each piece.
         beside: The place beside each piece.
-        tower: The place of the tower.
         riders: The small weights that come with rows that the tower looks up.
     """
 
@@ -94,8 +91,6 @@ class PieceWriter:
 
         Args:
             name: The name of the gathered rows, which have the shape of `indices` and of a row.
-            indices: The numbers of the rows.
-            dtype: The type of the rows that the tower uses.
             placed: The place of the ops that belong to no piece.
         """
         writer = self.writer

@@ -30,8 +30,6 @@ def passes(schedule: ir.PipelineSchedule, behind: int, count: int) -> Iterator[t
         schedule: The schedule: `gpipe` has all forward passes first. With `one_f_one_b` a stage is ahead by
             one for each stage behind it, and then does a forward and a backward pass in turn, so that it
             holds activations of no more micro-batches than that, and one.
-        behind: The number of stages behind it.
-        count: The number of micro-batches.
     """
     ahead = count if schedule == "gpipe" else min(behind, count)
     yield from (("forward", each) for each in range(ahead))
@@ -46,7 +44,6 @@ class _Task:
     """A pass of a stage, for any micro-batch.
 
     Attributes:
-        kind: The pass.
         first: The ops that take nothing of the same pass, by their names without micro-batches.
         last: Those of whose results the pass takes nothing.
     """

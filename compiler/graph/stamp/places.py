@@ -64,7 +64,6 @@ class Layout:
         """Return the rule that decides the place of the op called `inner`, or None if no rule matches it.
 
         Args:
-            inner: The name of the op inside its tower.
             tower: Any tower, because the answer is the same for all clones.
         """
         if inner not in self._decided:
@@ -98,9 +97,7 @@ class TowerPlaces:
     """The places in one tower.
 
     Attributes:
-        layout: What all towers of the template have in common.
         weights: The place of each variable that the tower reads, except those in pieces.
-        own: The place of the tower itself.
     """
 
     layout: Layout = field(repr=False)

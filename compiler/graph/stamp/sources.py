@@ -30,11 +30,7 @@ class WeightSource:
 
 @frozen
 class CutSource:
-    """A variable in pieces, as one tower reads it.
-
-    Attributes:
-        sources: The variable of each piece.
-    """
+    """A variable in pieces, as one tower reads it."""
 
     shards: tuple[Shard, ...]
     sources: tuple[WeightSource, ...]
@@ -81,8 +77,6 @@ class Rider:
 
     Attributes:
         read: Its value as it is read beside its variable.
-        sent: The name of its value in the tower.
-        placed: The place beside the variable.
     """
 
     weight: str

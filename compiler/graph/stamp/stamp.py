@@ -38,7 +38,6 @@ class Bindings:
     """The tensors that replace a template's ports in one tower.
 
     Attributes:
-        weights: The variables by the names of the weights.
         inputs: The tensors of the model's inputs by name. With several micro-batches, each has one slice for
             each of them along its first axis.
         seed: The random state of the tower, or one for each micro-batch along the first axis.
@@ -64,9 +63,6 @@ class StampedTower:
     """A tower in the graph, whose tensors are found by their names in the template.
 
     Attributes:
-        bindings: The tensors that replace the ports of the template.
-        layout: What the tower has in common with others of its template.
-        use: The template in the step.
         read_by: For each weight that the tower reads, the name of the op that does, for each piece; the piece
             of a whole weight is None.
         dealt: How rows were dealt to the pieces of tables, by the gather in the template.
@@ -130,12 +126,7 @@ class StampedTower:
         return flat == tensor or bool(node.op == "Reshape" and node.input[0] == tensor)
 
     def reads(self, weight: str, shard: int | None = None) -> list[str]:
-        """Return the names of the ops by which the tower reads a weight, or some of its rows.
-
-        Args:
-            weight: The name of the weight.
-            shard: The number of the piece, if the weight is in pieces.
-        """
+        """Return the names of the ops by which the tower reads a weight, or some of its rows."""
         whole = weight in self.layout.usage.whole
         found = [each[shard] for each in self.read_by.get(weight, ()) if shard in each]
         if self.accumulated is None:

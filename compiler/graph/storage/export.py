@@ -59,8 +59,6 @@ def plain_model(
     """Return the model as `keras_model` does, with weights as Keras initialises them.
 
     Args:
-        compiled: The graph.
-        base: The folder in which `python(...)` looks for modules first.
         whole: Whether to keep layers that only a loss or a metric uses. The model then has several outputs.
         uncreated: Whether no variable has a value, so that none takes memory.
     """

@@ -40,12 +40,8 @@ def write_keras_file(
     """Write the model with the weights that evaluation uses.
 
     Args:
-        compiled: The graph.
-        saving: The ops for checkpoints of the graph.
         run: `Session.run` of the session that has the variables.
-        path: The file, `.keras`.
         folder: The folder in which its parts are made if there are large weights; it is removed afterwards.
-        base: The folder in which `python(...)` looks for modules first.
     """
     slices = saving.slices()
     large = {

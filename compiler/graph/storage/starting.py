@@ -61,8 +61,6 @@ def starting_weights(
     What `train` says holds over what a step of the model says, and its block `weights` over its attribute.
 
     Args:
-        compiled: The graph.
-        base: The folder of the spec.
         say: Called with a line of text before a file is downloaded, and about what is not used of a file.
 
     Raises:
@@ -80,11 +78,7 @@ def starting_weights(
 
 
 def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], None]) -> dict[str, np.ndarray]:
-    """Return the pretrained weights of applications, by their names in `CompiledGraph.weights`.
-
-    Raises:
-        RunError: A file cannot be downloaded or read. The diagnostic names it.
-    """
+    """Return the pretrained weights of applications, by their names in `CompiledGraph.weights`."""
     found: dict[str, np.ndarray] = {}
     plan = compiled.plan
     for node in plan.model.layers:
@@ -157,10 +151,8 @@ def read_parts(
     """Return the values of the weights of parts, by their names in `CompiledGraph.weights`.
 
     Args:
-        compiled: The graph.
         starts: The parts and their files. A later one holds over an earlier one.
         say: Called with a line of text about what each file has beyond its parts.
-        base: The folder of the spec.
 
     Raises:
         RunError: A file cannot be read, or lacks a weight of its part, or has it in another shape.

@@ -115,11 +115,7 @@ def faults_of(
 def values_of(
     compiled: CompiledGraph, wanted: Mapping[str, Keys], found: Mapping[str, Stored]
 ) -> dict[str, np.ndarray]:
-    """Return the values of some weights in a file that has them, each with its shape in the graph.
-
-    Returns:
-        The values by the names of the weights.
-    """
+    """Return the values of some weights in a file that has them, each with its shape in the graph."""
     there = {name: next(key for key in keys if key in found) for name, keys in wanted.items()}
     return {name: found[key].read().reshape(compiled.weights[name].shape) for name, key in there.items()}
 
@@ -139,11 +135,7 @@ class Arrays:
 
 @contextmanager
 def open_arrays(path: Path, span: Span | None) -> Iterator[Arrays]:
-    """Open a file of weights.
-
-    Raises:
-        RunError: The file cannot be read.
-    """
+    """Open a file of weights."""
     with readable(path, span), _opened(path) as file, h5py.File(file, "r") as store:
         yield _arrays(contents(store))
 
@@ -196,12 +188,7 @@ def _key(path: str, names: Mapping[str, str]) -> str:
 
 @frozen
 class Layout:
-    """Where a file of this model has its weights. Keras writes some of them twice.
-
-    Attributes:
-        keys: For each weight, the keys of its array.
-        paths: For each weight, the paths of its array in the file.
-    """
+    """Where a file of this model has its weights. Keras writes some of them twice."""
 
     keys: dict[str, Keys]
     paths: dict[str, Keys]
@@ -265,7 +252,6 @@ class Contents:
     """What an open file contains.
 
     Attributes:
-        arrays: The arrays by their paths.
         names: The attribute `name` of groups called `vars`, by their paths.
     """
 

@@ -36,8 +36,6 @@ class Adaptation:
 
     Attributes:
         model: The model, in which earlier layers have what they have learnt.
-        call: Its only call.
-        base: The folder in which `python(...)` looks for modules first.
     """
 
     model: ModelGraph = field(repr=False)

@@ -151,7 +151,6 @@ def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Templ
     """Return a template that makes again in its backward pass what gradients take of segments.
 
     Args:
-        template: The template of a tower.
         segments: The forward ops of each segment; no op is in two.
     """
     blocks = list(_blocks(template, segments))

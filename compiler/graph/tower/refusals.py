@@ -91,9 +91,7 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
 
     Args:
         layer: The layer, which may not have been built.
-        step: The name of the step.
         values: The tensors that reach it, with their batch axis.
-        span: The place of the step in the spec.
     """
     if len(values) != 1:
         return
@@ -236,9 +234,6 @@ def _takes_batch_axis(
     The axis is one of the function's first tensor, or of the tensors in its first list, but for a few.
 
     Args:
-        network: The layers of the model.
-        call: The call of the function.
-        made: What it has made.
         values: The tensors that it was called on.
         of_examples: Those of them that have a batch axis; None if all have.
     """

@@ -60,8 +60,6 @@ class CopiedRows:
 
     Attributes:
         rows: The rows, of which each is there once.
-        times: How often each of them comes.
-        divisor: The number by which the copies are divided, or None.
         shape: The shape of the rows, with axes of size one for the copies.
         made_by: The op that makes the copies.
     """
@@ -148,7 +146,6 @@ class TowerResults:
 
     Attributes:
         weights: The port of each weight.
-        inputs: The port of each model input.
         seed: The port of the tower's random state, two uint32; None if no random numbers are drawn.
         scale: The port of the factor on the loss before differentiation; None if there is no factor.
         inverse_share: The port of one over the tower's share in a mean; None if nothing needs it.
@@ -241,12 +238,6 @@ def nodes_before(nodes: Mapping[str, Any], results: Iterable[str]) -> set[str]:
 
 
 def make_port(dtype: Any, shape: Any, name: str) -> tf.Tensor:
-    """Return a port of the tower that is being traced.
-
-    Args:
-        dtype: Its type.
-        shape: Its shape.
-        name: Its name, which no other port has.
-    """
+    """Return a port of the tower that is being traced."""
     with tf.name_scope(""):
         return tf.compat.v1.placeholder(dtype, shape, name=f"{PORTS}/{name}")

@@ -64,12 +64,9 @@ class Tracer:
     """Traces towers of one model. All traces share its layers, which the first one builds.
 
     Attributes:
-        seed: The seed of Keras's initializers.
         precision: The dtype policy of the layers.
-        base: The folder in which `python(...)` looks for modules first.
         share_constants: Whether equal constants become one node.
         sync: Which layers normalize by the batches of all clones, or None if there is one clone.
-        freeze: Globs of the weights that training does not change.
         weights: The weights by name, in the order in which they were created, once a tower has been traced.
         templates: The towers that have been traced, by the number of their examples.
     """
@@ -92,7 +89,6 @@ class Tracer:
 
         Args:
             batch: The number of examples, or None for any number.
-            training: Whether the tower is to be trained, and not to evaluate.
 
         Raises:
             SpecError: Keras refuses a step. The diagnostic has its span.
@@ -124,11 +120,7 @@ class Tracer:
         return self._names[id(variable)]
 
     def register(self, variable: Any, node: LayerNode, layer: Any) -> WeightInfo:
-        """Name a Keras variable. The name is the same in every mode and placement.
-
-        Returns:
-            What is known of the weight.
-        """
+        """Name a Keras variable. The name is the same in every mode and placement."""
         known = self._names.get(id(variable))
         if known is not None:
             return self.weights[known]

@@ -21,7 +21,6 @@ class Traced:
 
     Attributes:
         templates: The towers for training by the number of their examples.
-        evaluation: The tower for evaluation.
     """
 
     templates: Mapping[int, Template]
@@ -31,11 +30,7 @@ class Traced:
 
 @define
 class Traces:
-    """Traced towers, kept for further plans.
-
-    Attributes:
-        base: The folder in which `python(...)` looks for modules first.
-    """
+    """Traced towers, kept for further plans."""
 
     base: str = "."
     _known: list[Tracer] = field(factory=list, repr=False)

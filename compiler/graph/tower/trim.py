@@ -25,7 +25,6 @@ def trim(
 
     Args:
         graph: The graph in which the tower was traced.
-        traced: The tensors of the trace.
         paths: The path in the model of each layer, by the name that Keras has for it.
         share_constants: Whether equal constants become one node. They must not if rules place parts of a
             tower.
@@ -182,7 +181,6 @@ def copied_rows(
 
     Args:
         values: The tensor of the copies, of shape [n, width].
-        nodes: The nodes of the tower by name.
         shape_of: Returns the static shape of a tensor, or None if its rank is unknown.
     """
     made = nodes[values.partition(":")[0]]

@@ -48,12 +48,6 @@ def apply_gradients(
 ) -> list[str]:
     """Apply each gradient to every copy of its variable, on the device of the copy.
 
-    Args:
-        assembly: The graph under construction.
-        gradients: The gradients.
-        scalars: The scalars of the step.
-        gate: Runs the ops in good steps only, or None if every step is good.
-
     Returns:
         The names of the ops that end the updates.
     """
@@ -161,9 +155,6 @@ def update_apart(
     """Update a value in a variable of its own, which is not used between steps.
 
     Optimizers apply gradients to variables.
-
-    Returns:
-        The new value.
     """
     taken = at.assign(own, value, "taken")
     applied = write_rule(assembly, at.waiting([taken]), rule, own, slots, gradient, scalars)
@@ -179,10 +170,7 @@ def apply_parts(
     """Update the parts of a weight, each on the device of its clone, and give all copies the new weight.
 
     Args:
-        assembly: The graph under construction.
         gradients: All parts of the weight in their order, each with its gradient.
-        scalars: The scalars of the step.
-        gate: Runs the ops in good steps only, or None if every step is good.
 
     Returns:
         The names of the ops that end the updates. If other workers have parts of the weight, those of this
@@ -276,10 +264,6 @@ def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
 
     The decay is min(decay, (1 + n) / (10 + n)). `n` counts that update, as `num_updates` in TensorFlow's
     tutorials does.
-
-    Args:
-        decay: The decay that the average has once it is warm, from 0 to 1.
-        step: The global step before the update, an int64 scalar.
     """
     n = tf.cast(step + 1, tf.float32)
     return tf.subtract(1.0, tf.minimum(decay, (1.0 + n) / (10.0 + n)), name=AVERAGE_RATE)
@@ -326,7 +310,6 @@ def take_turn(at: Spot, key: str, *, contested: bool, after: Sequence[Tensor] = 
     """Wait until no other update holds the mutex.
 
     Args:
-        at: Where the ops are written.
         key: The name of the mutex.
         contested: Whether other updates are possible. If not, there is no waiting.
         after: Tensors that must exist before the turn begins, so that no update waits for one that is not

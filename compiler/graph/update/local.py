@@ -154,11 +154,7 @@ def write_parts(
     """Write the value of each copy times the share of its clone.
 
     Args:
-        writer: Writes the ops.
-        family: The copies.
-        scope: The scope of the ops.
         shares: The share of each clone by its number, in the order of the copies.
-        waits: For each clone the ops after which its copy is read, if there are any.
     """
     found: list[Tensor] = []
     for (clone, part), copy, place in zip(shares.items(), family.copies, family.places, strict=True):
@@ -193,10 +189,7 @@ def publish(assembly: Assembly, scope: str, shares: Mapping[int, float], familie
     """Write what gives the variables that are evaluated and saved the means of copies.
 
     Args:
-        assembly: The graph under construction.
-        scope: The scope of the ops.
         shares: The share of each clone by its number, in the order of the copies.
-        families: The copies of the variables that change.
     """
     writer, names = assembly.ledger.writer("save"), []
     for family in families:

@@ -30,7 +30,6 @@ class Statistic:
     """A variable that is a statistic, or a piece of one, after a step.
 
     Attributes:
-        join: How it is joined over clones.
         value: Its new value; for a sum, what is added to the value before.
     """
 
@@ -47,8 +46,6 @@ def new_statistics(
     In a mean, clones are weighted by their examples. Synchronized statistics are equal in all clones.
 
     Args:
-        assembly: The graph under construction, with its towers stamped.
-        joins: Which of them are returned, by how they are joined.
         sent: Whether their means are sent elsewhere, and so are made where those of the first clone are.
     """
     writer = assembly.ledger.writer("aggregate")
@@ -110,13 +107,7 @@ def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, Te
 def update_statistics(
     assembly: Assembly, gate: Gate | None = None, joins: Collection[Join] = ALL
 ) -> list[str]:
-    """Give every statistic, such as a moving mean, its new value; return the names of the ops that end this.
-
-    Args:
-        assembly: The graph under construction, with its towers stamped.
-        gate: Runs the ops in good steps only, or None if every step is good.
-        joins: Which of them get new values, by how they are joined.
-    """
+    """Give every statistic, such as a moving mean, its new value; return the names of the ops that end it."""
     new = [changed(assembly, each) for each in new_statistics(assembly, joins)]
     return assign_statistics(assembly, new, gate)
 
@@ -134,13 +125,7 @@ def add_changes(assembly: Assembly) -> list[str]:
 def assign_statistics(
     assembly: Assembly, new: Sequence[tuple[GraphVariable, Tensor]], gate: Gate | None = None
 ) -> list[str]:
-    """Give every copy of some statistics a new value; return the names of the ops that end this.
-
-    Args:
-        assembly: The graph under construction.
-        new: The statistics, each with its value.
-        gate: Runs the ops in good steps only, or None if every step is good.
-    """
+    """Give every copy of some statistics a new value; return the names of the ops that end this."""
     writer, names = assembly.ledger.writer("update"), []
     for variable, value in new:
         for copy, each in enumerate(variable.copies):
@@ -159,11 +144,7 @@ def mean(
     """Return the mean of some values, in which each counts as much as its clone has examples.
 
     Args:
-        writer: Writes the ops.
-        name: The statistic, or a piece of it.
         values: The value of each clone by its number; a single one is its own mean.
-        shares: The share of the examples that each clone has.
-        placed: The place of the statistic.
     """
     if len(values) == 1:
         return next(iter(values.values()))

@@ -56,7 +56,6 @@ class Update:
 
     Attributes:
         done: The names of the ops that end it.
-        gradients: The gradients that it applies, by variable.
         of_statistics: The names of the ops that give the statistics of batch normalization new values.
     """
 
@@ -82,10 +81,6 @@ def apply_sums(
     """Condition and apply gradients that have been summed.
 
     Args:
-        assembly: The graph under construction.
-        scalars: The scalars of the step.
-        gradients: The sums.
-        inverses: For each part of the loss, the factor on its gradients, or None.
         give_statistics: Writes what gives the statistics of batch normalization new values, behind a gate if
             there is one; returns the names of the ops that end this.
     """
@@ -102,9 +97,6 @@ def condition(
     """Return gradients as they are applied, and what decides whether they are, if the loss has a scale.
 
     Args:
-        assembly: The graph under construction.
-        gradients: The sums of the parts of the loss.
-        inverses: For each part of the loss, the factor on its gradients, or None.
         decide: Returns it for the gradients of the loss itself.
     """
     scale = assembly.loss_scale

@@ -65,8 +65,6 @@ class FirstValue:
     """The first value of a variable in pieces.
 
     Attributes:
-        info: The whole variable.
-        shards: Its pieces.
         made_whole: Whether the whole is made on one device, once the first piece has been asked for.
     """
 

@@ -33,7 +33,6 @@ class StepVariable:
 
     Attributes:
         name: Its name, which is that of its handle.
-        sizes: Its shape.
     """
 
     name: str
@@ -194,12 +193,7 @@ def variables_of(saved: Saved) -> tuple[Any, ...]:
 
 
 def pieces_of(saved: Saved, value: np.ndarray) -> list[np.ndarray]:
-    """Return the values of the variables of a tensor, from the value of the whole tensor.
-
-    Args:
-        saved: The tensor, as one variable or as several.
-        value: The value of the whole tensor, in its shape.
-    """
+    """Return the values of the variables of a tensor, from the value of the whole tensor."""
     if isinstance(saved, CutVariable):
         return [np.reshape(value, each.cut_shape)[each.index] for each in saved.shards]
     return [value]

@@ -33,7 +33,6 @@ class SlotSpec:
     """A slot of an optimizer.
 
     Attributes:
-        suffix: The suffix of its name.
         initial: The first value of its elements, or a function that makes its first value.
         shape: Its shape; None for that of the weight.
         dtype: Its type; None for that of the weight.
@@ -188,7 +187,6 @@ class VariablePart(GraphVariable):
     It has no tf.Variable of its own: its elements are those of the copy of the clone.
 
     Attributes:
-        whole: The variable.
         copy: The number of the clone, and of its copy; None for a clone of another worker.
     """
 
@@ -232,10 +230,7 @@ def place_variables(
     """Decide the place of each weight.
 
     Args:
-        weights: The weights by name.
         slots: The slots of the trainable weights by the names of the weights.
-        plan: The plan.
-        rulebook: The rules of the spec.
         by_rows: The names of the weights of which clones get whole rows if each updates a part.
     """
     averaged = plan.update.averaging is not None

@@ -83,7 +83,6 @@ class Coordination:
     """The ops on the shared state in one worker's graph.
 
     Attributes:
-        placed: The place of the variables.
         mine: A placeholder for the generation and the life in which the worker works.
         given: A placeholder for the arguments of an op of the chief.
         state: A vector that `State.of` reads.
@@ -97,7 +96,6 @@ class Coordination:
         freeze: Chief: lets no further update be claimed.
         revoke: Chief, [worker]: does for another worker what `join` does.
         end: Chief: sets that training is over.
-        table: The variables.
     """
 
     placed: Placed
@@ -146,11 +144,8 @@ class Table:
     """The variables, and the parts of which the ops are made.
 
     Attributes:
-        variables: The variables by name.
-        worker: The number of the worker.
         batch: The examples of an update of the worker.
         staleness: How far a worker may be ahead of the slowest one, or None for any distance.
-        mine: The placeholder for the generation and the life of the worker.
         names: The names of those that are one number, and of those that have a number for each worker.
     """
 
@@ -215,7 +210,6 @@ class Table:
         """Write ops that give variables values, one after the other.
 
         Args:
-            scope: The name scope of the ops.
             values: The names of variables and their values, in the order in which they are written; at least
                 one. A value is a scalar, which a vector gets for all workers.
 
@@ -232,7 +226,6 @@ class Table:
         """Write what reads all numbers as one vector, after those of `first`.
 
         Args:
-            scope: The name scope of the ops.
             after: The names of ops that run before.
             first: Scalars with which the vector begins, of dtype int64.
 
@@ -268,7 +261,6 @@ class Table:
         """Write [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile.
 
         Args:
-            scope: The scope of the ops.
             after: The names of the ops that end an update of the worker, which is then counted as done,
                 unless its generation is over; None if no update has been made.
         """
@@ -286,7 +278,6 @@ class Table:
         """Write what counts an update of the worker as done if its generation is the current one.
 
         Args:
-            scope: The name scope of the ops.
             current: Whether the generation is the current one, a scalar bool. If it is not, zeros are added.
 
         Returns:
@@ -300,7 +291,6 @@ class Table:
         """Write what counts a step and its examples if `one` is 1; return the names of the ops.
 
         Args:
-            at: Where the ops are written.
             one: One or zero, an int64 scalar.
         """
         found: list[str] = self.call(at, _count, one, batch=self.batch)
@@ -327,8 +317,6 @@ class Table:
         A bell that was rung, and has not been heard, is not rung again.
 
         Args:
-            worker: The number of the worker.
-            after: The names of the other ops.
             arrived: Of how many workers the gradients of the present step must have arrived; if they have
                 not, nothing is done.
         """

@@ -45,12 +45,10 @@ class WorkerExchange:
         learning_rates: The learning rate of each group of weights, by its glob; scalars.
         losses: The sums of the parts of the loss over all workers.
         states: The sums of the states of the metrics over all workers.
-        gradients: The gradients that an update applies.
         chief_ops: The names of the ops that only the chief has.
         report: Async: a placeholder for numbers about the worker.
         send_report: Async: writes them into the worker's row of `reports`.
         reports: Async: the reports, with one row for each worker.
-        boxes: Sync: the mailboxes.
         meeting: If each worker has all weights: the state of the workers. `post` then sums the gradients over
             all workers, and every worker has an `apply`.
         sends: The ops that send this worker's parts of the sums to others; they are run with `post`.
@@ -144,12 +142,8 @@ def scores_in(
     """Write the parts of the loss, and states of metrics, that are in the sum of the reports of workers.
 
     Args:
-        at: Where the ops are written.
         total: The sum of the reports.
-        losses: The parts of the loss of one worker.
-        scores: What its report was made of.
         present: One for each worker that has reported and zero for the others, if any may be missing.
-        workers: The number of workers.
     """
     kinds = tuple((each.dtype, each.known_shape) for each in scores)
     parts = sum(len(each.tensors) for each in losses)

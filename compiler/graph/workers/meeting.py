@@ -125,11 +125,7 @@ class Meeting:
 
 @frozen
 class Counts:
-    """What a worker counts, in variables on its own device.
-
-    Attributes:
-        variables: The variables by name, with the global step.
-    """
+    """What a worker counts, in variables on its own device."""
 
     variables: Mapping[str, Any] = field(repr=False)
     placed: Placed

@@ -66,9 +66,7 @@ class LowRank:
 
     Attributes:
         name: The name of its sum, and the names of what is summed or kept of it end with its parts.
-        at: Where its ops are written.
         columns: The variable with the matrix with which the next step begins, the same for all workers.
-        beside: Where that variable is.
         lacking: The variable with what this worker has not sent yet.
     """
 

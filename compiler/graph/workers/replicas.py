@@ -50,12 +50,7 @@ BUCKET = 1 << 20
 
 @frozen
 class Joined:
-    """What a worker counts, and its messages to the others.
-
-    Attributes:
-        counts: What it counts.
-        between: The sums over all workers.
-    """
+    """What a worker counts, and its messages to the others."""
 
     counts: Counts = field(repr=False)
     between: Between = field(repr=False)
@@ -75,8 +70,6 @@ class Stage:
     """What is kept from one run of a step to the next.
 
     Attributes:
-        put: The name of the op that keeps it.
-        found: What the later run has of it, by name.
         size: How many times it has been kept and not been taken.
         clear: Forgets it.
     """
@@ -347,13 +340,7 @@ class Replica:
     def _sums(
         self, gradients: Mapping[str, Value], exact: Mapping[str, Value], thin: Mapping[str, LowRank]
     ) -> dict[str, Value]:
-        """Return the sums over all workers, with matrices in place of the gradients for which these are sent.
-
-        Args:
-            gradients: The gradients.
-            exact: What is sent as it is.
-            thin: What makes the matrices, by the names of gradients.
-        """
+        """Return the sums over all workers, with matrices in place of those gradients that are compressed."""
         compress = self.plan.update.compress
         if compress is not None and compress.name in CASTS:
             return self.totals(gradients, sums_of(self.plan.update)) | self.totals(exact)

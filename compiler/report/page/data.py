@@ -95,8 +95,6 @@ def transfer_data(placement: AnyMap, places: Numbers, largest: Numbers) -> list[
     """Return the links between devices: `[from, to, tensors, bytes, unknown, largest, busy, clone]`.
 
     Args:
-        placement: The map.
-        places: Numbers for devices.
         largest: Numbers for lists of the largest tensors, each `(name, bytes)`. Links of several clones have
             the same list: `clone_{}` in a name is that of the link.
 

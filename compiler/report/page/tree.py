@@ -23,7 +23,6 @@ class Details:
     """What is known of a plan beyond its map; a map that was read from a file has nothing of it.
 
     Attributes:
-        model: The model as a graph of layers, which the page draws.
         work: The ops of a step with the bytes and floating point operations of each.
         trace: The trace of a run, which is shown beneath the timeline.
     """
@@ -43,11 +42,7 @@ NONE = -1
 
 @define
 class Numbers:
-    """Numbers for values, in the order in which they are first seen.
-
-    Attributes:
-        given: The number of each value that has been seen.
-    """
+    """Numbers for values, in the order in which they are first seen."""
 
     given: dict[Hashable, int] = field(factory=dict)
 

@@ -121,9 +121,6 @@ def of_all_workers(
     """Return the transfers of a step of the chief, and those of a step of each other worker.
 
     Args:
-        own: The transfers of a step of the chief.
-        step: The step of the chief.
-        plan: The plan of the chief.
         sizes: For each worker the bytes of tensors whose sizes depend on the examples, if they are known.
     """
     worker = plan.worker

@@ -38,7 +38,6 @@ def cost_of(op: Op, sized: Op | None = None, ops: Mapping[str, Op] | None = None
     """Return what the time of an op depends on, its floating point operations, and the bytes that it moves.
 
     Args:
-        op: The op.
         sized: The same op with known shapes, if its own are not.
         ops: The ops of the step by name, if TensorFlow may make one op of it and one before it.
     """

@@ -17,7 +17,6 @@ class Held:
     Attributes:
         name: The name of the op that is its handle.
         device: The name of its device in specs.
-        bytes: Its bytes.
         kind: `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
     """
 

@@ -44,7 +44,6 @@ class Found:
     Attributes:
         assigned: The full name of the device on which each op ran, by op name, as far as it is known.
         memory: The peak of each device, by its name in specs. Without it the map has no memory of a step.
-        time: The forecast of its time, if there is one.
         sizes: The bytes of tensors whose sizes depend on the examples, if they are known: in the step of each
             worker with a graph of its own, else in the step as the only one.
         sent: What a step of all workers sends, if that is known.

@@ -44,7 +44,6 @@ class StepMemory:
 
     Attributes:
         bytes: The bytes of the tensors alive at the peak.
-        largest: The largest of these tensors.
     """
 
     bytes: int

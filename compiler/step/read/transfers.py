@@ -33,7 +33,6 @@ def list_transfers(
     left out. A handle of a resource never leaves its device.
 
     Args:
-        step: The step.
         of_worker: The task of another worker, if each has a graph of its own and its step is meant, which is
             without what only the chief runs. None means the step of the graph itself.
         named: How many of the largest tensors are named; None for all.

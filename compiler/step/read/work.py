@@ -36,7 +36,6 @@ def forecast_time(step: Step, machine: FoundProfile | None) -> StepForecast | No
     other inside of a step, and no worker's part is like that of another.
 
     Args:
-        step: The step.
         machine: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
     """
     devices = step.plan.spec.devices

@@ -38,7 +38,6 @@ class GraphPart:
     """A part of a graph that a session runs at once.
 
     Attributes:
-        ops: Its ops.
         arrows: What they wait for.
         own: The ops that each worker has on its own devices. The others are where the variables are.
         gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
@@ -115,7 +114,6 @@ def steps_between(plan: WorkerPlan, workers: Sequence[StepParts]) -> StepWork:
     """Return the work of workers that send each other sums: what one takes out of a queue another puts there.
 
     Args:
-        plan: The plan of any of the workers.
         workers: The parts of a step of each. Each applies the sums by itself, in a run of its own.
     """
     joined, puts, takes = _Joined(), dict[str, int](), list[tuple[str, int]]()

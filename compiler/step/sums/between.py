@@ -44,11 +44,8 @@ class Between:
     """The sums of a step over all workers, of which one worker writes its part.
 
     Attributes:
-        writer: Writes the ops.
         places: The place of each worker's part.
-        own: The number of the worker.
         step: The number of the step, a scalar of dtype int64 that is the same for all workers.
-        aggregation: The algorithm.
         sends: The ops that send messages.
         crossings: All messages of a step, those between other workers too.
         abroad: The names of the ops on the devices of other workers.

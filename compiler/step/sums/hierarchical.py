@@ -17,7 +17,6 @@ def hierarchical(reduction: Reduction, size: int | None = None) -> list[Value]:
     """Sum in two levels. The device that does the work changes from reduction to reduction.
 
     Args:
-        reduction: The values.
         size: The number of consecutive devices in a group. By default a group is the devices of a task, or
             pairs if all devices are of one task.
     """

@@ -40,7 +40,6 @@ def reduce_packed(reductions: Sequence[Reduction], aggregation: Aggregation, siz
 
     Args:
         reductions: The gradients, in the order in which backpropagation finishes them.
-        aggregation: The algorithm.
         size: The bytes of a bucket.
     """
     found: dict[int, list[Value]] = {}

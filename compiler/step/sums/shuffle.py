@@ -12,7 +12,6 @@ def shuffle(reduction: Reduction, shards: int | None = None) -> list[Value]:
     If each clone needs the sum of its own part, the parts are the ranges, and each is summed by its clone.
 
     Args:
-        reduction: The values that are summed, one for each clone.
         shards: The number of ranges into which each value is cut, or None for one for each clone.
 
     Returns:

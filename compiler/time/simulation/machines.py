@@ -64,8 +64,6 @@ def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[floa
     """Return how fast each task of a machine runs, compared with running alone.
 
     Args:
-        tasks: The tasks that are active.
-        cores: The cores of the machine.
         awake: The cores that a process uses at least while it runs an op. Its threads that have nothing to do
             look for work for a while before they sleep.
     """

@@ -41,8 +41,6 @@ class Hop:
     Attributes:
         source: The device that sends it.
         target: The device that receives it.
-        tensor: Its name.
-        bytes: Its size.
         start: When the link began to carry it.
         end: When it had arrived.
         after: The index of the bar of the op that made it.

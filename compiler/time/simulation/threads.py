@@ -134,7 +134,6 @@ class Transfers:
 
     Attributes:
         arrived: What is done with a tensor that is there.
-        hops: What links have carried.
     """
 
     step: PreparedStep

@@ -30,9 +30,7 @@ class Tensors:
     """The bindings of a `model` or `layer` block.
 
     Attributes:
-        context: The names in scope.
         kinds: The kind of each binding: `input`, `tensor`, `shared` or `bad`.
-        spans: Where each binding is defined.
         of_model: Whether the block is the model, whose inputs are examples; those of a `layer` block can be
             free weights too.
     """

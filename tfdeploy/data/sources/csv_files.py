@@ -146,7 +146,6 @@ def layout(file: IO[bytes], heads: int = 1) -> Layout:
     """Count the records of a file; a file without quotes and blank lines is counted in large pieces.
 
     Args:
-        file: The file.
         heads: How many records at its beginning name the columns: 1 or 0.
     """
     lines = 0
@@ -246,7 +245,6 @@ class Table:
     """A CSV file, which is read again by each method that needs it.
 
     Attributes:
-        call: The place of the source in the spec.
         named: Whether the first row names the columns; else their names, or False for `column_1` and so on.
     """
 

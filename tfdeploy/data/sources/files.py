@@ -86,11 +86,7 @@ def _require_file(path: Path, call: Span | None) -> None:
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
-    """Return the folder `name`, relative to `base`.
-
-    Raises:
-        RunError: There is no folder of this name.
-    """
+    """Return the folder `name`, relative to `base`."""
     path = base / name
     if is_there(path) and path.is_dir():
         return path
@@ -115,11 +111,7 @@ def is_gzip(path: Path, call: Span | None) -> bool:
 
 
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
-    """Return the first `size` bytes of a file as it is on disk.
-
-    Raises:
-        RunError: The file cannot be read.
-    """
+    """Return the first `size` bytes of a file as it is on disk."""
     with reading(path, call), open_regular(path) as file:
         return file.read(size)
 
@@ -161,10 +153,6 @@ def reading(path: Path, call: Span | None) -> Iterator[None]:
 
 
 def size_of(path: Path, call: Span | None) -> int:
-    """Return the bytes of a file on disk.
-
-    Raises:
-        RunError: The system does not say how large the file is.
-    """
+    """Return the bytes of a file on disk."""
     with reading(path, call):
         return path.stat().st_size

@@ -27,11 +27,7 @@ IMAGE_AXES, LABEL_AXES = 3, 1
 
 @frozen(eq=False)
 class IdxFile:
-    """An idx file of bytes, which may be compressed by gzip.
-
-    Attributes:
-        axes: The number of its axes.
-    """
+    """An idx file of bytes, which may be compressed by gzip."""
 
     path: Path
     axes: int

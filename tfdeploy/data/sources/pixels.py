@@ -45,10 +45,7 @@ def decode_image(
 
     Args:
         data: The bytes of a JPEG or PNG file, a scalar tensor of strings.
-        height: The height of the image that is returned, in pixels.
-        width: Its width, in pixels.
         channels: 1 for grey, 3 for colours.
-        resize: How the image is brought to this size.
         dtype: The type of the image, of which the numbers are from 0 to 255 even if it is a float.
     """
     if resize == "smooth":
@@ -86,8 +83,6 @@ def decode_mask(data: Any, image: Any, height: int, width: int, *, resize: str =
     Args:
         data: The bytes of a PNG file, a scalar tensor of strings.
         image: The bytes of the image that the mask belongs to. It must have the same size.
-        height: The height of what is returned, in pixels.
-        width: Its width, in pixels.
         resize: How the image is brought to this size: with `crop`, the mask is cut like it.
     """
     size, bits, kind = png_header(data)

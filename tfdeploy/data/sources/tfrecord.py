@@ -127,7 +127,6 @@ def decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
     """Return one tensor of the feature's shape, or a batch, and its dtype, or one image of `image_dtype`.
 
     Args:
-        feature: What the spec says about the tensor.
         parsed: The values in the file: numbers, or bytes that hold them or an image.
         image_dtype: `float32`, or the dtype of the feature.
     """

@@ -36,11 +36,7 @@ class Shard:
 
 @frozen
 class FileShare:
-    """A share of whole files.
-
-    Attributes:
-        count: The number of records in them.
-    """
+    """A share of whole files."""
 
     numbers: tuple[int, ...]
     count: int
@@ -103,7 +99,6 @@ def bucketed(measured: Any, bucket: Bucket, batch: int, open_places: Any) -> Any
 
     Args:
         measured: A dataset of pairs of a length, a scalar of int64, and a record.
-        bucket: The transform.
         batch: The number of records of a batch.
         open_places: The number of records that the batch lacks in which the pass begins, a scalar of int64.
     """
@@ -136,7 +131,6 @@ def mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
     """Return the dataset of the results of a function of one element, computed in parallel and in order.
 
     Args:
-        dataset: The elements.
         function: The function. An element with several parts is a tuple of them.
     """
 

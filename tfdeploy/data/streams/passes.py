@@ -82,7 +82,6 @@ class Examples:
     Attributes:
         dataset: The records, or pairs of a key and a record if there is a seed.
         source: The source, which decodes the records; None if they are tensors.
-        changes: The transforms that change tensors.
         seed: The seed of random changes. If it is None, there are no keys, and random changes do what they do
             to examples that are not for training.
         ragged: Whether tensors of the source can have different sizes in a batch.
@@ -250,7 +249,6 @@ class Passes:
         steps: The transforms and the shard.
         fields: The tensors of an example after all transforms.
         seed: The seed of shuffles without one of their own.
-        options: How the split is read.
         files: The files that are read; None for all.
         batch: The number of examples of a batch, for which `bucket` orders them.
     """

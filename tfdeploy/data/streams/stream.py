@@ -233,7 +233,6 @@ class Stream:
         Args:
             consequence: What has come of it, as a sentence.
             used: How many examples have been used, among which the number is; None if that is not known.
-            warns: Whether the diagnostic is a warning.
         """
         names = [each.name for each in self.fields if each.dtype in FLOATS and self._may_be_infinite()]
         if not names:

@@ -94,7 +94,6 @@ class RandomChange(Change):
 
         Args:
             tensors: The tensors, with a batch axis. If there is a lookahead, they have as many more rows.
-            draws: The random numbers of the rows.
         """
 
 
@@ -105,7 +104,6 @@ def draws_of(changes: Mapping[int, RandomChange], keys: Any, seed: int) -> Mappi
         changes: The changes by their numbers among the transforms of a split: each draws numbers of its own.
         keys: Which examples the rows are: the number of the pass and the number of the record in its source,
             an int64 tensor of shape [rows, 2].
-        seed: The seed of the random numbers.
 
     Returns:
         The draws of each change. A change that comes after others with a lookahead has fewer rows.

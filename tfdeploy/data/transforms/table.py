@@ -60,7 +60,6 @@ class Window(Transform):
     """`window(size, shift, stride, horizon)`: runs of rows as examples.
 
     Attributes:
-        size: The number of steps of a window.
         shift: The number of rows from a window to the next one.
         labels: The tensors of which the steps of the horizon are taken.
         reach: The number of rows from the first to the last one that an example is made of.

@@ -113,11 +113,7 @@ def _largest_sent(work: StepWork) -> int:
 
 @frozen
 class _Turn:
-    """What steps took in one turn.
-
-    Attributes:
-        plain: Steps without a trace.
-    """
+    """What steps took in one turn."""
 
     plain: Round
     times: TracedSteps = field(repr=False)

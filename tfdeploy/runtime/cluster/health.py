@@ -184,7 +184,6 @@ def publishing(own: SelfMeasurement, publish: Callable[[str], object]) -> Abstra
     """Publish how this process does every few seconds, from a thread, during a block.
 
     Args:
-        own: Measures this process.
         publish: Takes the record as JSON. What it raises ends nothing: a server may be gone for a while.
     """
 

@@ -413,7 +413,6 @@ def cluster_record(directory: RunDirectory, membership: Membership | None) -> It
     The process must have the lock of the directory, so that a second run does not replace the file.
 
     Args:
-        directory: The run directory.
         membership: The membership of this process. Without a launcher in it, or without a cluster, nothing is
             kept.
     """

@@ -116,7 +116,6 @@ class ReplicaGroup(WorkerGroup):
         """Run an op on the state.
 
         Args:
-            op: The op.
             *given: Its arguments, of which there are at most four; missing ones are 0.
         """
         self.engine.session.run(op, {self.meeting.given: (*given, 0, 0, 0, 0)[:4]})

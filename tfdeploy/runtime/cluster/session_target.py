@@ -91,7 +91,6 @@ class SessionTarget:
         chief that has gone, in whose place this worker may have to call the others.
 
         Args:
-            engine: The session and its graph.
             check: Called while it waits; it may raise an exception.
 
         Raises:

@@ -128,7 +128,6 @@ class WorkerGroup:
         """Wait until the shared state meets a condition.
 
         Args:
-            ready: The condition.
             longest: The longest pause between two readings, in seconds.
             patience: The seconds after which it returns in any case.
 
@@ -248,7 +247,6 @@ class WorkerGroup:
         """Run an op of the shared state; `given` are the arguments of an op of the chief.
 
         Args:
-            op: The op, or a tensor whose value is not needed.
             *given: The arguments of an op of the chief, of which there are at most three; missing ones are 0.
         """
         feed: Mapping[Any, Any] = {self.ops.mine: self.mine}

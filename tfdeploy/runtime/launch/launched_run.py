@@ -47,7 +47,6 @@ class TaskOutput:
     """Writes the output of all tasks line by line, with the name of the task before each line.
 
     Args:
-        spec: The spec.
         emit: Writes a line to one of the two streams. It is called for one line at a time.
         quiet: Whether the launcher itself writes nothing.
 

@@ -87,7 +87,6 @@ class Launcher:
     """Starts every task of a spec's cluster when it is entered, and ends all of them when it is left.
 
     Args:
-        command: How the tasks are started.
         on_line: Called from threads with each line that a task writes, and its stream.
         say: Called with a sentence about each restart.
         own: The membership of the one task that is started, if others are elsewhere; None to start all.

@@ -372,8 +372,6 @@ def meet(
     """Enter this process and wait until all tasks of a spec have met. The entry is renewed until it ends.
 
     Args:
-        spec: The spec.
-        meeting: The place.
         fingerprint: The fingerprint of the spec, which must be that of all.
         wanted: The tasks that this process may be, the first free one of which it becomes.
         host: The name of this machine for others; None for the name that it gives itself.

@@ -45,7 +45,6 @@ def find_membership(
     """Return the part of this process in the spec's cluster.
 
     Args:
-        spec: The spec.
         environment: The environment variables. TF_CONFIG precedes `hosts` in the spec.
         task: The task of this process; by default the one that TF_CONFIG names, or that has the number which
             Slurm, MPI or torchrun has given the process.
@@ -88,7 +87,6 @@ def meet_others(
     """Find the tasks of a spec at a place where all of them meet, and wait for them.
 
     Args:
-        spec: The spec.
         environment: The environment variables, in which a cluster manager may have said which of several
             processes this is.
         task: The task of this process; None for that of its number, or else for one that is free.
@@ -189,8 +187,6 @@ def gpus_of(
     Tasks get GPUs one after the other, in the order of the jobs.
 
     Args:
-        spec: The spec.
-        task: The task.
         visible: The GPUs to which the environment limits this process; None for all.
         beside: The tasks on this machine, in the order of the spec; None for all.
 

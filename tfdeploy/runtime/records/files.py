@@ -60,9 +60,7 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
     """Replace the file `path` by one with the content `text`.
 
     Args:
-        path: The file. Its folder must exist.
         text: The whole content, written as UTF-8. Bytes of names that are no UTF-8 are written as escapes.
-        follow: Whether a symbolic link is kept and the file to which it leads is replaced.
 
     Raises:
         RunError: The file cannot be written.

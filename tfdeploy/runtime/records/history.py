@@ -80,7 +80,6 @@ class History:
     """The file of the history, to which records are appended. Methods raise RunError if it cannot be written.
 
     Args:
-        path: The file.
         guard: Checks before each line that the file and its directory still exist; None for no check.
 
     Attributes:

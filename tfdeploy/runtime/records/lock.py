@@ -144,7 +144,6 @@ class DirectoryGuard:
 
     Attributes:
         descriptor: The descriptor that holds it open.
-        span: The place in the spec that names it.
     """
 
     path: Path

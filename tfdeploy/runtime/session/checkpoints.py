@@ -48,7 +48,6 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Attributes:
-        engine: The session whose variables are saved and restored.
         keep: How many of the newest checkpoints are kept.
         newest: The last checkpoint that was written or resumed from.
         best_step: The step of the checkpoint of the best evaluation, which is kept as well.
@@ -186,7 +185,6 @@ class Checkpoints:
         """Restore the variables from `checkpoint`. Slots and averages that it lacks are initialised.
 
         Args:
-            checkpoint: The checkpoint.
             warn: Called with warnings about what it lacks, or has in vain.
             everywhere: Whether also what each worker keeps for itself is restored, which needs all workers;
                 see `restore_apart`.

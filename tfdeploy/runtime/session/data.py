@@ -74,7 +74,6 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
     The servers read the data if this process is the client of one graph, and not a task itself.
 
     Args:
-        streams: The streams of all splits that are read.
         membership: The cluster, and the task of this process in it; None if there is no cluster of processes.
 
     Raises:

@@ -52,8 +52,6 @@ def located(
     An error that means that a task of a cluster was lost is raised unchanged.
 
     Args:
-        doing: What the block does, in words that fit into a sentence.
-        compiled: The graph that is run.
         stream: The data that the block reads, which is searched for a fault first; None if it reads none.
         lost: Returns whether a task of the cluster was lost; None without a cluster.
         search: Returns the number of the example of the stream with which the model fails, and the error.
@@ -89,9 +87,6 @@ def located_examples(
     """Do what `located` does in a session, and find the example with which the model fails.
 
     Args:
-        doing: What the block does, in words that fit into a sentence.
-        engine: The session.
-        stream: The data that the block reads.
         used: How many examples may have been read; None for all.
         predicts: Whether the outputs of the model are computed, and not its losses and metrics.
     """
@@ -188,7 +183,6 @@ def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
     """Whether an error means that a task of a cluster was lost, or was started again without its variables.
 
     Args:
-        fault: The error.
         lost: Asks the tasks whether one was lost, which is decisive if the status code of the error is not;
             None if the run needs this process alone.
     """

@@ -190,7 +190,6 @@ class SyncSteps(Steps):
         counted.
 
         Args:
-            logged: Whether the report of the step is needed.
             until: Not used, because no step begins before it is asked for.
 
         Raises:

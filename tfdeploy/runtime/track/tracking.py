@@ -78,7 +78,6 @@ class Tracker(Protocol):
         """Begin to track a run, or go on with it.
 
         Args:
-            run: The run.
             known: What this method has returned for the run before; None for a new run.
 
         Returns:
@@ -139,7 +138,6 @@ def command(directory: Path, limit: float) -> list[str]:
     """Return the command that sends a run.
 
     Args:
-        directory: The run directory.
         limit: The seconds that it has after the end of the run; 0 for no limit.
     """
     return [sys.executable, "-P", "-m", MODULE, os.fspath(directory.absolute()), str(limit)]

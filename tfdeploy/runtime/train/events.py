@@ -207,7 +207,6 @@ class Profile:
     """Profiles steps after the first one; `before` and `after` are to be called around each step.
 
     Attributes:
-        directory: The folder for the profiles.
         steps: How many steps are profiled for each of the two kinds of profile.
         say: Called with a line about the memory that steps of the second kind have taken.
     """

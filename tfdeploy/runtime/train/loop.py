@@ -128,7 +128,6 @@ class Trainer:
         stop: The signals of the process, which end the loop after a step.
         after_first: Is called when this process has made its first step.
         examples: The number of examples consumed since the start of the run.
-        last_record: The last record of a step in the history.
         group: The chief's view of all workers; None if one graph has all clones.
     """
 

@@ -76,12 +76,6 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     """Train a spec in its run directory, which is locked meanwhile.
 
     A worker of a cluster that is not the chief has no run directory, and its result has the step alone.
-
-    Raises:
-        SpecError: If the spec does not fit its devices or its data.
-        RunError: If the run cannot continue.
-        Interrupted: If SIGINT has ended the run.
-        Terminated: If SIGTERM has ended the run.
     """
     plan = plan_of(spec, emulate=options.emulate, membership=options.membership)
     require_one_graph(plan)

@@ -53,7 +53,6 @@ def predict(
     """Write the outputs of a model for every example of a file.
 
     Args:
-        trained: The model.
         examples: The `.csv` or `.npz` file with the examples.
         predictions: The `.csv` or `.npz` file to write.
         warn: Called with a warning if examples are the cause of outputs that are not finite.

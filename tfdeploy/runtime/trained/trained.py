@@ -62,11 +62,9 @@ class TrainedModel:
         The model of a spec for a cluster is placed on this machine, because checkpoints know no devices.
 
         Args:
-            spec: The spec.
             warn: Called with a warning about each checkpoint that is passed over.
             checkpoint: A step, or the path by which TensorFlow knows a checkpoint. By default it is the best
                 one if the spec asks for the best, else the newest one that can be read.
-            emulate: Whether every declared device is a logical CPU of this process.
 
         Raises:
             SpecError: If the graph cannot be built, or this machine cannot hold its variables.

@@ -333,7 +333,6 @@ def select_cases(
     """Select the cases for a spec.
 
     Args:
-        spec: The spec.
         sparse: Whether a gradient consists of rows of a table.
         pack: The size of a bucket of packed gradients, in bytes.
         quick: Whether a sample is enough.

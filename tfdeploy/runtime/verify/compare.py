@@ -240,8 +240,6 @@ def compare(
     """Return the differences; `weights` names those of the values that are weights and statistics.
 
     Args:
-        found: The training that is verified.
-        expected: The training of the reference.
         weights: The names of those values that are weights and statistics; all others are slots.
         moved: By the name of a value how far rounding moves it, as `spread` finds it; None if that is not
             known. A difference beyond the tolerance that is no larger does not count.

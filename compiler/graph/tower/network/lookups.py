@@ -30,7 +30,6 @@ class SortedTable:
 
     Attributes:
         keys: The keys, in the order of `marks`.
-        values: The value of each key.
         marks: What the search compares: the keys themselves, or hashes of strings, in ascending order.
         salt: The salt of the hashes; None for keys that are no strings.
         default: The value of all other keys.
@@ -48,19 +47,13 @@ class SortedTable:
 
         Args:
             keys: The keys, all different, of shape [n].
-            values: The value of each key, of shape [n].
-            default: The value of all other keys.
         """
         marks, salt = (keys, None) if keys.dtype != object else _distinct_hashes(keys)
         order = np.argsort(marks)
         return cls(keys[order], values[order], marks[order], salt, default)
 
     def lookup(self, sought: tf.Tensor) -> tf.Tensor:
-        """Return the value of each key, or the default.
-
-        Args:
-            sought: The keys, in any shape.
-        """
+        """Return the value of each key, or the default."""
         marks = sought if self.salt is None else _hashed(sought, self.salt)
         found = tf.raw_ops.LowerBound(
             sorted_inputs=self.marks[None], values=tf.reshape(marks, [1, -1]), out_type=tf.int64

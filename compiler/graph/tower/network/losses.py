@@ -50,10 +50,7 @@ def measure(
     """Return the value of a loss over a batch, with masks and weights of examples applied.
 
     Args:
-        loss: The loss.
         target: What is to be predicted, with the batch axis first.
-        prediction: What is compared with it.
-        examples: The number of examples in the batch.
         weights: How much each example, or each position of it, counts; None if all count the same.
 
     Raises:
@@ -86,9 +83,6 @@ def weights_of_examples(name: str, target: Any, given: Any, by_class: Sequence[f
     class for each position.
 
     Args:
-        name: The name of the loss or metric.
-        target: The target.
-        given: The weights of the examples, or None.
         by_class: The weights of the classes, by their numbers; or empty.
     """
     weights = None if given is None else tf.stop_gradient(tf.cast(given, tf.float32))

@@ -74,9 +74,6 @@ def make(
     """Return the Keras object that a call describes, or that a function of the user's makes.
 
     Args:
-        call: The call.
-        category: What kind of object it makes.
-        base: The folder in which `python(...)` looks for modules first.
         more: Arguments that the spec does not write.
 
     Raises:
@@ -90,7 +87,6 @@ class _Maker:
     """Makes Keras objects.
 
     Attributes:
-        base: The folder in which `python(...)` looks for modules first.
         classes: The classes to use in the stead of some of Keras.
     """
 
@@ -187,11 +183,7 @@ def metric_for(call: ir.Call, target: Any, prediction: Any, base: str = ".") -> 
 
 @define
 class Network:
-    """The layers of a model, one Keras object each. A layer is built at its first call.
-
-    Attributes:
-        layers: The layers in the order of `ModelGraph.layers`.
-    """
+    """The layers of a model, one Keras object each. A layer is built at its first call."""
 
     model: ModelGraph
     layers: list[Any] = field(repr=False)  # a Keras layer, or an Operation
@@ -202,11 +194,7 @@ class Network:
 
         Args:
             model: The model as a flat graph of layer calls.
-            base: The folder in which `python(...)` looks for modules first.
             towers: Whether to use the layers of `normalization`, and not only those of Keras.
-
-        Raises:
-            SpecError: Keras refuses the arguments of a layer.
         """
         network = cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
         for node, layer in zip(model.layers, network.layers, strict=True):
@@ -241,7 +229,6 @@ class Network:
         """Call the layer of `call` on tensors.
 
         Args:
-            call: What is called, and how its inputs are passed.
             values: The tensors of `call.inputs`, as `gathered` returns them.
             arguments: Arguments such as `training`, which are passed if the layer takes them and the spec
                 does not give them itself.
@@ -331,8 +318,6 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
     """Return the Keras layer or model of a step, or its Operation.
 
     Args:
-        node: The step.
-        base: The folder of the spec.
         read: Whether to read the trained weights of a model that is to have some. The model is the same
             without them.
         towers: Whether to use the layers of `normalization`, and not only those of Keras.

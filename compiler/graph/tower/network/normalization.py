@@ -69,13 +69,7 @@ def exchanges_for(layer: keras.Layer) -> tuple[Exchanges, str] | None:
 
 @define
 class Exchanges:
-    """Collects the exchanges of a tower while it is traced.
-
-    Attributes:
-        policy: Which layers take part.
-        graph: The graph in which the tower is traced.
-        found: The exchanges so far.
-    """
+    """Collects the exchanges of a tower while it is traced."""
 
     policy: SyncPolicy
     graph: tf.Graph = field(repr=False)
@@ -103,8 +97,6 @@ class Exchanges:
 
         Args:
             path: The path of the layer in the model.
-            layer: The batch normalization that is called.
-            inputs: The batch of this tower.
             mask: Which positions of it count, or None if all do.
             masked: Computes the mean and variance of this tower's batch if there is a mask.
 
@@ -222,7 +214,6 @@ class SynchronizedMoments(OwnMoments):
         """Return the mean and variance by which inputs are normalized during training.
 
         Args:
-            inputs: The batch of the tower.
             mask: Which positions of the batch count, or None if all do. It has one axis less than the batch.
 
         Returns:
@@ -250,7 +241,6 @@ class BatchNormalization(SynchronizedMoments):
         correction is undone.
 
         Args:
-            inputs: The batch.
             training: Whether the statistics are those of the batch, and not the moving ones.
             mask: Which positions of the batch count, or None if all do.
 

@@ -97,10 +97,6 @@ class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types
 def for_each_example(value: Any, examples: Any) -> Any:
     """Return a tensor without a batch axis once for each example.
 
-    Args:
-        value: The tensor, of shape [...].
-        examples: How many examples there are.
-
     Returns:
         A tensor of shape [examples, ...].
     """

@@ -52,7 +52,6 @@ class _Kind:
     """What a category of objects is called and how it is used.
 
     Attributes:
-        noun: The name in messages.
         base: The class that its objects have, or None if any function will do.
         arguments: The numbers of arguments of a function that is the object itself.
         wrap: Makes the object from a function and its name.
@@ -84,7 +83,6 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
     """Return the object that `python("module:function", ...)` stands for.
 
     Args:
-        call: The call.
         category: What kind of object it is, such as `loss`. If it is empty, because the object is an argument
             of the user's code, any object will do, and a function that needs further arguments is one itself.
         arguments: The keyword arguments of the call, as Python has them.

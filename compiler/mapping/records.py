@@ -240,6 +240,7 @@ class MapSlot:
     """A slot of a variable.
 
     Attributes:
+        name: Its name.
         bytes: Its size.
         device: The name of its device.
         shard: The piece of a slot that it is, if the variable or the slot is cut, or None for a whole slot.
@@ -256,6 +257,7 @@ class MapVariable:
     """A variable.
 
     Attributes:
+        name: Its name.
         shape: Its shape.
         dtype: The name of its type.
         bytes: Its size.
@@ -452,6 +454,7 @@ class PlacementMap(Shown):
     """The whole map.
 
     Attributes:
+        spec: The spec.
         tensorflow: The version of TensorFlow.
         mode: How the graph updates its weights.
         devices: The devices.

@@ -48,6 +48,7 @@ class SweepRecord(JsonRecord):
     """What `sweep.json` holds.
 
     Attributes:
+        spec: The spec.
         sha256: The digest of the spec with what it includes and `--set`, without the settings of trials.
         score: The score by which trials are compared.
         goal: Whether the highest or the lowest is the best.

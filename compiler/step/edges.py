@@ -7,7 +7,8 @@ and is followed in a tenth of the time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, count
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,16 +56,19 @@ class Edges:
 
     def __attrs_post_init__(self) -> None:
         ops, types = self.ops, self._type_numbers
-        numbers = self.numbers = {op.name: at for at, op in enumerate(ops)}
-        self.homes = _array(op.placed.device.ordinal for op in ops)
-        self._types = _array(types.setdefault(op.type, len(types)) for op in ops)
-        self.made = [each for op in ops for each in op.outputs]
-        sizes = [bytes_of(each.dtype, each.shape) for each in self.made]
+        numbers = self.numbers = dict(zip(map(_NAME, ops), count(), strict=False))
+        self.homes = _array(map(_ORDINAL, ops))
+        kinds = [*map(_TYPE, ops)]
+        types |= zip(dict.fromkeys(kinds), count(), strict=False)
+        self._types = _array(map(types.__getitem__, kinds))
+        self.made = [*chain.from_iterable(map(_OUTPUTS, ops))]
+        sizes = map(bytes_of, map(_DTYPE, self.made), map(_SHAPE, self.made))
         self.bytes = _array((-1 if each is None else each for each in sizes), np.int64)
-        self.first, self.makers = _grouped(len(op.outputs) for op in ops)
-        self.begin, self.takers = _grouped(len(op.inputs) for op in ops)
-        first = dict(zip(numbers, self.first.tolist(), strict=False))
-        self.taken = _array(first[each.op] + each.output for op in ops for each in op.inputs)
+        self.first, self.makers = _grouped(map(_OUTPUTS, ops))
+        self.begin, self.takers = _grouped(map(_INPUTS, ops))
+        taken = [*chain.from_iterable(map(_INPUTS, ops))]
+        makers = _array(map(numbers.__getitem__, map(_MAKER, taken)))
+        self.taken = self.first[makers] + _array(map(_OUTPUT, taken))
         waits = [(at, numbers[each]) for at, op in enumerate(ops) if op.waits for each in op.waits]
         self.waiters, self.awaited = np.array(waits, np.int32).reshape(-1, 2).T
 
@@ -127,6 +131,12 @@ class Links:
         return found
 
 
+_NAME, _TYPE, _INPUTS, _OUTPUTS, _ORDINAL = map(
+    attrgetter, ("name", "type", "inputs", "outputs", "placed.device.ordinal")
+)
+_MAKER, _OUTPUT, _DTYPE, _SHAPE = map(attrgetter, ("op", "output", "dtype", "shape"))
+"""What ops and tensors have, for `map`, which needs half the time of a loop for millions of them."""
+
 _HALF = 32
 """The bits of one of two numbers in another."""
 
@@ -142,7 +152,7 @@ def _array(numbers: Iterable[int], dtype: Any = np.int32) -> Numbers:
     return np.fromiter(numbers, dtype)
 
 
-def _grouped(counts: Iterable[int]) -> tuple[Numbers, Numbers]:
-    """Return where things begin that ops have so many of, and the op of each thing."""
-    begin = _array(accumulate(counts, initial=0))
+def _grouped(things: Iterable[Sequence[Any]]) -> tuple[Numbers, Numbers]:
+    """Return where the things of each op begin if they come one after the other, and the op of each thing."""
+    begin = _array(accumulate(map(len, things), initial=0))
     return begin, np.repeat(np.arange(len(begin) - 1, dtype=np.int32), np.diff(begin))

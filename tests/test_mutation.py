@@ -103,6 +103,15 @@ def test_other_files_change_nothing_of_what_is_chosen(
     assert among[:6] == before
 
 
+def test_nothing_is_changed_that_no_program_notices(tmp_path: Path) -> None:
+    """As annotations, assertions, and whether sequences that are equally long have to be."""
+    text = "a: 1 = b\nassert 1\nfor c in zip(d, e, strict=True):\n    f(g, repr=False)\n    h(i=j)\n"
+    (tmp_path / "one.py").write_text(text)
+    made = [make() for make in mutation.mutants_of(tmp_path / "one.py", tmp_path)]
+    found = sorted((each.was, each.now) for each in made if each is not None)
+    assert found == [("f(g, repr=False)", "pass"), ("h(i=j)", "h()"), ("h(i=j)", "pass")]
+
+
 MODULE = """\
 from __future__ import annotations
 
@@ -169,6 +178,8 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
     nearness = covering.Nearness(tmp_path)
     assert nearness.named("compiler/stamp/places.py") == {found[0], found[1], found[3]}
     assert [nearness.slowness(each) for each in found] == [0, 0, 0, 2, 0]
+    assert nearness.candidates("compiler/stamp/__init__.py")[0] == found[1]
+    assert nearness.named("compiler/stamp/__init__.py") == {found[1], found[3]}
 
 
 def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

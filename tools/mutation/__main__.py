@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, frozen
 
 from tests.forked import SETTINGS
-from tools.mutation.covering import MOST_FILES, MOST_TESTS, Covering, Nearness
+from tools.mutation.covering import MOST_FILES, MOST_FILES_UNRUN, MOST_TESTS, Covering, Nearness
 from tools.mutation.mutants import Mutant, mutants_of
 
 if TYPE_CHECKING:
@@ -217,10 +217,13 @@ class Attempts:
     def _try_with(self, covering: Covering, server: Server, mutant: Mutant) -> tuple[str, tuple[str, ...]]:
         """Return what became of a fault with tests of one kind, and these tests.
 
-        These are the tests that are known to run its line, then those of files further and further away.
+        These are the tests that are known to run its line, then those of files further and further away, and
+        of still more files if no test runs it.
         """
         tried: list[str] = []
-        for file in (None, *self._near(mutant)):
+        for number, file in enumerate((None, *self._near(mutant))):
+            if number > MOST_FILES and tried:
+                break
             if file is not None:
                 with self._measuring:
                     if file in covering.measured:
@@ -252,7 +255,7 @@ class Attempts:
         return covering.of((mutant.path, mutant.line), self._nearness.named(mutant.path))
 
     def _near(self, mutant: Mutant) -> list[str]:
-        return self._nearness.candidates(mutant.path)[:MOST_FILES]
+        return self._nearness.candidates(mutant.path)[:MOST_FILES_UNRUN]
 
     def _measure_wanted(self, file: str) -> None:
         server = self._trees.get()

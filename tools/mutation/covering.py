@@ -26,6 +26,7 @@ MOST_TESTS = 60
 MOST_SECONDS = 10.0  # of processor time, for the tests of one fault
 FARTHEST = 8  # from a fault: the files of tests that share neither name nor folder with its file
 MOST_FILES = 6  # of tests that are nearest to a fault
+MOST_FILES_UNRUN = 15  # as long as none of their tests runs its line
 MARK = """
 def _mutation_mark(number, _seen=set()):
     import os
@@ -200,27 +201,26 @@ class Nearness:
 
     def named(self, source: str) -> set[str]:
         """Return the files of tests that have the name of a file of the source, or import it."""
-        own = PurePosixPath(source)
-        module = ".".join(own.with_suffix("").parts)
+        module, stem = _module_of(source)
         return {
             path
             for path, names in self.imports.items()
-            if module in names or PurePosixPath(path).stem == f"test_{own.stem}"
+            if module in names or PurePosixPath(path).stem == f"test_{stem}"
         }
 
     def candidates(self, source: str) -> list[str]:
         """Return the files of tests, the nearest to a file of the source first."""
         own = PurePosixPath(source)
-        module = ".".join(own.with_suffix("").parts)
+        module, stem = _module_of(source)
         parts = own.parts[1:] if own.parts[0] == "tfdeploy" else own.parts
         folder = PurePosixPath("tests", *parts[:-1])
 
-        words = {*own.stem.split("_"), *own.parent.name.split("_")}
+        words = {*stem.split("_"), *own.parent.name.split("_")}
 
         def distance(path: str) -> tuple[int, int, str]:
             test = PurePosixPath(path)
             shared = sum(1 for _ in _while_equal(test.parts[:-1], folder.parts))
-            if test == folder / f"test_{own.stem}.py":
+            if test == folder / f"test_{stem}.py":
                 kind = 0
             elif module in self.imports[path]:
                 kind = 1
@@ -233,6 +233,13 @@ class Nearness:
             return kind + FARTHEST // 2 * (kind > 0 and path in self.processes), -shared, path
 
         return sorted(self.imports, key=distance)
+
+
+def _module_of(source: str) -> tuple[str, str]:
+    """Return the name of the module in a file, or of the package that the file is of, and its last part."""
+    path = PurePosixPath(source)
+    own = path.parent if path.stem == "__init__" else path.with_suffix("")
+    return ".".join(own.parts), own.name
 
 
 def _while_equal(one: Sequence[str], other: Sequence[str]) -> Iterator[str]:

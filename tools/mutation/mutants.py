@@ -10,6 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+UNNOTICED = ("repr", "strict")  # arguments for people who debug, and for what is never so
 LARGEST = 1_000  # larger numbers are bounds and seeds, in which one more changes nothing
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -114,7 +115,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901  # a table of ca
             yield changed
         case ast.Expr(value=ast.Call()):
             yield ast.Pass()
-        case ast.Call(keywords=[*_, last]) if last.arg != "repr":  # which is for people who debug
+        case ast.Call(keywords=[*_, last]) if last.arg not in UNNOTICED:
             changed.keywords = changed.keywords[:-1]
             yield changed
         case ast.If(test=condition) if not isinstance(condition, ast.Compare | ast.BoolOp | ast.UnaryOp):
@@ -144,7 +145,9 @@ def _annotations_and_docstrings(tree: ast.AST) -> set[int]:
                 skip(node.returns)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assert() | ast.JoinedStr():
                 skip(node)
-            case ast.Expr(value=ast.Constant()) | ast.keyword(arg="repr"):
+            case ast.Expr(value=ast.Constant()):
+                skip(node)
+            case ast.keyword(arg=name) if name in UNNOTICED:
                 skip(node)
             case _:
                 pass

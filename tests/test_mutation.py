@@ -162,11 +162,12 @@ def test_marks_say_which_test_runs_a_statement(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
-    """Tests with the name of a module come first, then those that import it; all others are last."""
+    """Tests with the name of a module come first, then those that import it, then those that speak of it."""
     texts = {
         "compiler/stamp/test_places.py": "",
         "compiler/test_import.py": "from compiler.stamp import places",
-        "compiler/stamp/test_other.py": "",
+        "compiler/stamp/test_other.py": "# places",
+        "compiler/stamp/test_another.py": "",
         "compiler/stamp/test_processes.py": "from compiler.stamp import places; from tests import forked",
         "cli/test_plan.py": "",
     }
@@ -176,10 +177,10 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
     found = covering.Nearness(tmp_path).candidates("compiler/stamp/places.py")
     assert found == [f"tests/{name}" for name in texts]
     nearness = covering.Nearness(tmp_path)
-    assert nearness.named("compiler/stamp/places.py") == {found[0], found[1], found[3]}
-    assert [nearness.slowness(each) for each in found] == [0, 0, 0, 2, 0]
+    assert nearness.named("compiler/stamp/places.py") == {found[0], found[1], found[4]}
+    assert [nearness.slowness(each) for each in found] == [0, 0, 0, 0, 2, 0]
     assert nearness.candidates("compiler/stamp/__init__.py")[0] == found[1]
-    assert nearness.named("compiler/stamp/__init__.py") == {found[1], found[3]}
+    assert nearness.named("compiler/stamp/__init__.py") == {found[1], found[4]}
 
 
 def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

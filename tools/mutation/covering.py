@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
@@ -175,12 +176,14 @@ class Nearness:
     Attributes:
         root: The folder of the project.
         imports: The names that each file of tests imports, and the modules that it imports them from.
+        words: The words of each file of tests.
         processes: The files whose tests start processes with TensorFlow, which takes seconds.
         graphs: The files whose tests make graphs of TensorFlow, which takes a part of a second.
     """
 
     root: Path
     imports: dict[str, set[str]] = field(init=False, factory=dict)
+    words: dict[str, set[str]] = field(init=False, factory=dict)
     processes: set[str] = field(init=False, factory=set)
     graphs: set[str] = field(init=False, factory=set)
 
@@ -190,6 +193,7 @@ class Nearness:
             path = str(file.relative_to(self.root))
             text = file.read_text(encoding="utf-8")
             self.imports[path] = set(_imported(ast.parse(text)))
+            self.words[path] = set(re.findall(r"\w+", text))
             if "forked" in text:
                 self.processes.add(path)
             if "compiler.graph" in text or "tensorflow" in text:
@@ -217,7 +221,7 @@ class Nearness:
 
         words = {*stem.split("_"), *own.parent.name.split("_")}
 
-        def distance(path: str) -> tuple[int, int, str]:
+        def distance(path: str) -> tuple[int, int, bool, str]:
             test = PurePosixPath(path)
             shared = sum(1 for _ in _while_equal(test.parts[:-1], folder.parts))
             if test == folder / f"test_{stem}.py":
@@ -230,7 +234,12 @@ class Nearness:
                 kind = 3
             else:
                 kind = FARTHEST
-            return kind + FARTHEST // 2 * (kind > 0 and path in self.processes), -shared, path
+            return (
+                kind + FARTHEST // 2 * (kind > 0 and path in self.processes),
+                -shared,
+                stem not in self.words[path],
+                path,
+            )
 
         return sorted(self.imports, key=distance)
 

@@ -38,7 +38,7 @@ class Family:
     name: str
     copies: Sequence[Any]
     places: Sequence[Placed]
-    first: bool = False
+    first: bool
 
 
 _New: TypeAlias = tuple[Family, int, Value]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from compiler.time.work import Signature, TimedOp
+from compiler.topology import Device
 from dsl.diagnostics import RunError
 from tests.support import classifier
 from tfdeploy.runtime.calibrate import measure
@@ -120,20 +123,25 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     monkeypatch.setattr(measure, "crossings", lambda _: ())
     monkeypatch.setattr(measure, "fitted", lambda found, *_: found)
     turns = [
-        measure._Turn(Round(seconds, 1.5), TracedSteps(frozenset({"op"}), [{"op": (2.0, 1)}]))
-        for seconds in (5.0, 4.0)
+        measure._Turn(Round(seconds, 1.5), TracedSteps(frozenset({"op"}), [{"op": (traced, 1)}]))
+        for seconds, traced in ((5.0, 2.0), (4.0, 3.0))
     ]
+    op = TimedOp("op", Signature("Exp", ("float32[9]",)), Device("cpu", 0), flops=9, bytes=72, times=2)
     measurement: Any = SimpleNamespace(
         alone=turns[:1],
         beside=turns[1:],
         start=0.5,
         op_start=7e-6,
         tower=[],
-        work=SimpleNamespace(loops=loops),
+        work=SimpleNamespace(loops=loops, ops=[op]),
+        rows=(),
         compiled=SimpleNamespace(exchange=exchange),
         _cores=lambda: 2,
-        _costs=lambda *_: (),
     )
+    measurement._costs = partial(measure._Measurement._costs, measurement)
     found = measure._Measurement.result(measurement)
+    (cost,) = found.ops
+    factor = (5.0 - 0.5 - 7e-6) / 2.0  # of a step without the start of its ops, to what is traced
+    assert (cost.runs, cost.alone, cost.crowded) == (0.5, pytest.approx(factor), pytest.approx(1.5 * factor))
     assert (found.step_start, found.op_start, found.serial, found.parallel) == (0.5, 7e-6, 5.0, 4.0)
     assert (found.hand_over, found.awake, found.tower_awake) == (hand_over, 1.5, None)

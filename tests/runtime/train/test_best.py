@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 
 from dsl.diagnostics import Diagnostic
-from tests.runtime.conftest import Project
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Goal
@@ -100,32 +98,3 @@ def test_going_on(tmp_path: Path) -> None:
     other = tracker(tmp_path, "lowest")
     other.resume(40, lines, "test", unheard)
     assert other.best is None
-
-
-@pytest.mark.full
-def test_a_run_ends_early_with_its_best(project: Project) -> None:
-    """A run that gets worse ends, keeps its best checkpoint too, and tests and exports that one."""
-    settings = 'evaluate_every = 5\n  best = highest("accuracy")\n  patience = 2\n  keep = 1'
-    text = (
-        project.spec.read_text().replace("steps = 60", f"steps = 300\n  {settings}").replace("ema = 0.9", "")
-    )
-    project.write(text)
-    good = project.run(train__steps=40)
-    project.write(text.replace("Adam(learning_rate = 1e-2)", "SGD(40.0)"))  # away from what is learnt
-    result = project.run()
-    assert result.stopped_early
-    assert result.best.step <= 40 < result.steps < 100
-    assert result.best.value == max(good.best.value, result.best.value)
-    assert result.test.metrics["accuracy"] == result.best.value
-    steps = {path.name for path in (project.run_directory / "checkpoints").glob("model*.json")}
-    assert steps == {f"model.ckpt-{result.best.step}.json", f"model.ckpt-{result.steps}.json"}
-    best = json.loads((project.run_directory / "checkpoints" / "best.json").read_text())
-    assert best == {
-        "step": result.best.step,
-        "goal": "highest",
-        "score": "accuracy",
-        "value": result.best.value,
-    }
-    again = project.run()
-    assert (again.steps, again.best, again.stopped_early) == (result.steps, result.best, True)
-    assert again.test == result.test

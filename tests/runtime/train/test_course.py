@@ -1,303 +1,271 @@
-"""What a run does at the forks of its course, with stand-ins for graphs, sessions and tasks."""
+"""What a run does at the forks of its course: if a task is lost, a signal comes, or the best is past."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from types import SimpleNamespace
+import json
+import os
+import signal
+from collections.abc import Callable
+from itertools import count
+from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
-from tests.runtime.conftest import Listener
+from tests.runtime.conftest import Listener, Project
 from tests.support import refusal
-from tfdeploy.runtime.records.result import Clock
-from tfdeploy.runtime.records.store import BrokenCheckpoint
-from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
-from tfdeploy.runtime.train import run as module
-from tfdeploy.runtime.train.run import MOST_FRUITLESS, _choose_seed, _Run
+from tfdeploy.runtime.records.history import HistoryRecord
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.show.reporting import StepRange
+from tfdeploy.runtime.stop import Interrupted
+from tfdeploy.runtime.train import evaluation, run
 
 LOST = tf.errors.UnavailableError(None, None, "the connection is gone")
 OTHER = tf.errors.InvalidArgumentError(None, None, "a label is no class")
 REFUSED = RunError(Diagnostic("TFD730", "no number"))
+SPEC = """
+tfdeploy = 1
+model "line" {
+  x = input(float32, [3])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "out")
+  loss = [y, z] -> MeanSquaredError()
+}
+data {
+  train = npz("given.npz")
+  test = npz("given.npz")
+}
+clones { batch = 4 }
+update { optimizer = Adam(0.1) }
+train { steps = 20, seed = 3, deterministic = true, log_every = 1 }
+"""
 
 
-class Target:
-    """Tasks that are always there; keeps what it is asked."""
-
-    def __init__(self) -> None:
-        self.waited: list[str] = []
-        self.ended = 0
-        self.monitored: list[str] = []
-        self.starters: dict[object, object] = {}
-        self.monitor = self
-
-    def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
-        """Keep what is waited for."""
-        check()
-        self.waited.append(why)
-
-    def session(self, compiled: object) -> object:
-        """Return the graph in place of a session of it."""
-        return compiled
-
-    @contextmanager
-    def during(self, why: str) -> Iterator[None]:
-        """Keep what is monitored."""
-        self.monitored.append(why)
-        yield
-
-    def watched(self) -> AbstractContextManager[None]:
-        """Look for no workers that come or go."""
-        return nullcontext()
-
-    def reach(self, engine: Any, check: Callable[[], None]) -> None:
-        """Reach all workers, before there is a group of them."""
-        check()
-        assert not engine.closed
-
-    def prepare(self, engine: Any, stop: Any, say: Callable[[str], None]) -> str:
-        """Return a group of workers."""
-        del stop
-        assert not engine.closed
-        say("prepared")
-        return "group"
-
-    def end(self, engine: Any, group: object) -> None:
-        """Count how often it was ended, which is done while the session is open."""
-        assert not engine.closed
-        assert group == "group"
-        self.ended += 1
-
-
-class Engine:
-    """A session that notices a lost task if there was one."""
-
-    made: list[Engine]
-
-    def __init__(
-        self, compiled: object, session: object, saving: object, *, assigned: dict[str, str], starters: object
-    ) -> None:
-        assert (compiled, session, saving, starters) == ("graph", "graph", "saving", {})
-        self.assigned, self.closed, self.activity = assigned, False, None
-        self.lost = lambda: True
-        self.made.append(self)
-
-    def close(self) -> None:
-        """Close it."""
-        self.closed = True
-
-
-class Course:
-    """A run whose attempts to train end as they are told to, after some steps each.
+class Acting(Listener):
+    """Does something after a step, or before all with 0, or when a split was evaluated.
 
     Args:
-        attempts: What each attempt ends with, an exception or a result, and the examples of its steps.
+        acts: What is done at what, in their order, each once.
     """
 
-    def __init__(self, *attempts: tuple[object, int]) -> None:
-        self.attempts = list(attempts)
-        self.clock, self.reporter, self.assigned = Clock(), Listener(), {"op": "cpu[0]"}
-        self.stop = SimpleNamespace(check=lambda: None)
-        self.doing: list[str] = []
-        self.activity = SimpleNamespace(doing=self._doing)
-        self.recovering: list[bool] = []
+    def __init__(self, *acts: tuple[int | str, Callable[[], object]]) -> None:
+        super().__init__()
+        self.acts = list(acts)
+        self.begun: list[int] = []
 
-    @contextmanager
-    def _doing(self, what: str) -> Iterator[None]:
-        self.doing.append(what)
-        yield
+    def _reached(self, at: int | str) -> None:
+        if self.acts and self.acts[0][0] == at:
+            self.acts.pop(0)[1]()
 
-    def _train(self, engine: Any, group: object, streams: object, *, recovering: bool) -> object:
-        assert (engine.activity, engine.assigned) == (self.activity, self.assigned)
-        assert (group, streams) == ("group", "streams")
-        self.recovering.append(recovering)
-        end, examples = self.attempts.pop(0)
-        self.clock.examples += examples
-        if isinstance(end, Exception):
-            raise end
-        return end
+    def started(self, steps: StepRange) -> None:
+        """Keep where training begins."""
+        self.begun.append(steps.first)
+        self._reached(0)
 
-    def train(self, monkeypatch: pytest.MonkeyPatch) -> tuple[object, Target]:
-        """Train, and return the result, or the error in place of it, and what the tasks were asked."""
-        Engine.made = []
-        monkeypatch.setattr(module, "Engine", Engine)
-        monkeypatch.setattr(module, "add_saving", lambda _: "saving")
-        run: Any = self
-        target: Any = Target()
-        streams: Any = "streams"
-        graph: Any = "graph"
-        try:
-            return _Run._train_on(run, lambda: (graph, "saving", target), streams), target
-        except RunError as fault:
-            return fault, target
-        finally:
-            assert all(each.closed for each in Engine.made)
+    def stepped(self, step: int) -> None:
+        """Do what is to be done after a step."""
+        self._reached(step)
+
+    def evaluated(self, line: HistoryRecord, examples: int) -> None:
+        """Do what is to be done after an evaluation."""
+        del examples
+        self._reached(line.split)
 
 
-def test_training_goes_on_after_a_task_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt has its own session; only the first asks for the tasks to start, and recovers nothing."""
-    course = Course((LOST, 0), (LOST, 32), ("result", 32))
-    result, target = course.train(monkeypatch)
-    assert result == "result"
-    assert target.waited == ["to start training", *["to go on from the last checkpoint"] * 2]
-    assert target.monitored == ["for the next step"] * 3
-    assert course.recovering == [False, True, True]
-    assert course.doing == ["setting the initial values of the variables"] * 3
-    assert course.reporter.notes == [
-        "prepared",
-        "interrupted: the connection is gone",
-        "prepared",
-        "interrupted: the connection is gone",
-        "prepared",
-    ]
-    assert (target.ended, len(Engine.made)) == (1, 3)
+def fails(fault: Exception) -> Callable[[], object]:
+    """Return what ends an attempt to train with an error."""
+
+    def fail() -> object:
+        raise fault
+
+    return fail
 
 
-def test_what_is_no_lost_task_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the graph is told as one of training, and a refusal as what it is, after the tasks."""
-    fault, target = Course((OTHER, 0)).train(monkeypatch)
-    assert isinstance(fault, RunError)
-    assert fault.__cause__ is OTHER
-    assert fault.diagnostic.message == "training failed: a label is no class"
-    assert (fault.diagnostic.span, fault.diagnostic.notes) == (None, ())
-    assert target.ended == 0
-    fault, target = Course((REFUSED, 0)).train(monkeypatch)
-    assert fault is REFUSED
-    assert target.ended == 1
+def interrupt() -> None:
+    """Do what Ctrl-C does."""
+    os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize(("examples", "goes_on"), [(0, False), (32, True)])
-def test_attempts_without_a_step_come_to_an_end(
-    monkeypatch: pytest.MonkeyPatch, examples: int, *, goes_on: bool
-) -> None:
+@pytest.fixture
+def project(make_project: Callable[[str], Project]) -> Project:
+    """Return a folder with the spec of a line through ten points."""
+    made = make_project("line")
+    made.write(SPEC)
+    x = np.random.default_rng(1).normal(size=(10, 3)).astype(np.float32)
+    np.savez(made.folder / "given.npz", x=x, y=x[:, :1] + 2)
+    return made
+
+
+@pytest.fixture
+def with_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an error be that of a task that was lost, as on a cluster, and so many attempts be too many."""
+    monkeypatch.setattr(run, "is_lost_task", lambda fault, _: fault is LOST)
+    monkeypatch.setattr(run, "MOST_FRUITLESS", 3)
+
+
+@pytest.mark.usefixtures("with_tasks")
+def test_training_goes_on_after_a_task_was_lost(project: Project) -> None:
+    """From the newest checkpoint each time, whatever was said of the first; it ends as if undisturbed."""
+    project.run()
+    calm = {name: each.tolist() for name, each in project.variables(20).items()}
+    told = Acting((12, fails(LOST)), (15, fails(LOST)))
+    result = project.run(train__checkpoint_every=10, resume="never", reporter=told)
+    assert (result.status, result.steps, result.resumed_from) == ("finished", 20, 10)
+    assert told.notes == ["interrupted: the connection is gone"] * 2
+    assert (told.begun, project.steps()) == ([0, 10, 10], list(range(1, 21)))
+    assert {name: each.tolist() for name, each in project.variables(20).items()} == calm
+
+
+@pytest.mark.usefixtures("with_tasks")
+def test_attempts_without_a_step_come_to_an_end(project: Project) -> None:
     """So many in a row, of which one that makes a step is none."""
-    faults = [(LOST, 0)] * (MOST_FRUITLESS - 1) + [(LOST, examples)]
-    result, _ = Course(*faults, (LOST, 0), ("result", 0)).train(monkeypatch)
-    assert (result == "result") is goes_on
-    if not goes_on:
-        assert len(Engine.made) == MOST_FRUITLESS
+    told = Acting(*[(step, fails(LOST)) for step in (0, 0, 2, 0, 0)])
+    assert project.run(train__steps=3, reporter=told).steps == 3
+    assert told.begun == [0] * 6
+    told = Acting(*[(0, fails(LOST))] * 3)
+    found = refusal(project.run, train__steps=3, resume="never", reporter=told)
+    assert (found.code, found.message) == ("TFD738", "training failed: the connection is gone")
+    assert len(told.begun) == 3
 
 
-def test_the_seed_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the spec, else that of the newest checkpoint unless it is not gone on from, else a new one."""
-    monkeypatch.setattr(module, "draw_seed", lambda: 99)
-    newest, older = (SimpleNamespace(manifest=SimpleNamespace(seed=each)) for each in (7, 8))
-
-    def chosen(seed: int | None, resume: Any, *whole: object) -> int:
-        spec = ir.Spec(ir.Model("m"), train=ir.Train(seed=seed))
-        directory: Any = SimpleNamespace(store=SimpleNamespace(whole=lambda: list(whole)))
-        return _choose_seed(spec, directory, resume)
-
-    assert chosen(0, "auto", newest) == 0
-    assert chosen(None, "auto", newest, older) == 7
-    assert chosen(None, "must", newest) == 7
-    assert chosen(None, "never", newest) == 99
-    assert chosen(None, "auto") == 99
+@pytest.mark.usefixtures("with_tasks")
+def test_what_is_no_lost_task_ends_the_run(project: Project) -> None:
+    """An error of the graph is told as one of training, and a refusal as what it is."""
+    with pytest.raises(RunError) as caught:
+        project.run(reporter=Acting((2, fails(OTHER))))
+    assert caught.value.__cause__ is OTHER
+    told = caught.value.diagnostic
+    assert (told.message, told.span, told.notes) == ("training failed: a label is no class", None, ())
+    with pytest.raises(RunError) as caught:
+        project.run(reporter=Acting((2, fails(REFUSED))))
+    assert caught.value is REFUSED
 
 
-class Checkpoints:
-    """Checkpoints of which one cannot be read."""
-
-    def __init__(self, damaged: object) -> None:
-        self.newest = "newest"
-        self.damaged = damaged
-        self.restored: list[object] = []
-
-    def restore(self, checkpoint: object, warn: Callable[[Diagnostic], None]) -> None:
-        """Restore one, unless it is damaged."""
-        del warn
-        self.restored.append(checkpoint)
-        if checkpoint is self.damaged:
-            raise DamagedCheckpoint("a checksum is wrong")
+def test_a_signal_ends_a_run_after_its_step(project: Project) -> None:
+    """With a checkpoint, and without an evaluation, which takes long; the next run makes up for that."""
+    settings = {"train__evaluate_every": 2, "train__log_every": 3, "train__best": 'lowest("loss")'}
+    with pytest.raises(Interrupted) as caught:
+        project.run(**settings, reporter=Acting((4, interrupt)))
+    assert caught.value.result is not None
+    assert (caught.value.result.status, caught.value.result.steps) == ("interrupted", 4)
+    assert json.loads((project.run_directory / "result.json").read_text())["status"] == "interrupted"
+    assert not (project.run_directory / "model.keras").exists()
+    assert (project.steps(), project.steps("test")) == ([3], [2])
+    result = project.run(**settings, train__steps=5)
+    assert (result.resumed_from, project.steps(), project.steps("test")) == (4, [3, 5], [2, 4, 5])
 
 
-@pytest.mark.parametrize(
-    ("best", "damaged", "shown", "restored", "reason"),
-    [
-        (None, None, 60, [], None),
-        (60, None, 60, [], None),
-        (40, None, 40, ["best"], None),
-        (40, "best", 60, ["best", "newest"], "a checksum is wrong"),
-        (40, "broken", 60, [], "its manifest is missing"),
-    ],
-)
-def test_a_run_ends_at_its_best_checkpoint(
-    tmp_path: Path, best: int | None, damaged: str | None, shown: int, restored: list[str], reason: str | None
+def test_a_signal_ends_an_evaluation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which then has no scores, and counts for nothing."""
+    begun = Engine.evaluate_batch
+
+    def interrupted(engine: Engine) -> Any:
+        interrupt()
+        return begun(engine)
+
+    monkeypatch.setattr(Engine, "evaluate_batch", interrupted)
+    with pytest.raises(Interrupted) as caught:
+        project.run(train__evaluate_every=1, train__best='lowest("loss")')
+    assert caught.value.result is not None
+    assert (caught.value.result.steps, caught.value.result.best, caught.value.result.test) == (1, None, None)
+    assert project.steps("test") == []
+
+
+@pytest.mark.parametrize(("deterministic", "most"), [(True, 1), (False, 3)])
+def test_how_many_batches_are_evaluated_at_a_time(
+    project: Project, monkeypatch: pytest.MonkeyPatch, most: int, *, deterministic: bool
 ) -> None:
-    """If there is another than the last; where it cannot be read, the last remains, with a warning."""
-    found: Any = SimpleNamespace(prefix=tmp_path / "model.ckpt-40", name="best")
-    if damaged == "broken":
-        found = BrokenCheckpoint(tmp_path / "model.ckpt-40", 40, "its manifest is missing")
-    asked: list[int] = []
+    """The first is alone, because it is traced; then as many as use all cores, unless order matters."""
+    monkeypatch.setattr(evaluation, "batches_at_once", lambda _: 3)
+    begun, numbers, together = Engine.evaluate_batch, count(1), Barrier(most)
 
-    def find(step: int) -> object:
-        asked.append(step)
+    def counted(engine: Engine) -> Any:
+        if next(numbers) in range(2, 2 + most):
+            together.wait(60)
+        return begun(engine)
+
+    monkeypatch.setattr(Engine, "evaluate_batch", counted)
+    result = project.run(train__steps=1, train__deterministic=deterministic)
+    assert result.test.examples == 10
+    assert next(numbers) - 1 in range(4, 4 + most)
+
+
+def test_the_seed_of_a_run(project: Project) -> None:
+    """That of the spec, else that of the newest checkpoint unless it is not gone on from, else a new one."""
+    project.write(project.spec.read_text().replace("seed = 3, ", ""))
+
+    def seed(step: int, **options: Any) -> int:
+        project.run(train__steps=step, train__keep=3, **options)
+        manifest = project.run_directory / "checkpoints" / f"model.ckpt-{step}.json"
+        found: int = json.loads(manifest.read_text())["seed"]
         return found
 
-    run: Any = SimpleNamespace(
-        directory=SimpleNamespace(store=SimpleNamespace(find=find)), reporter=Listener()
-    )
-    checkpoints = Checkpoints(found if damaged == "best" else None)
-    tracker = None if best is None else SimpleNamespace(best=SimpleNamespace(step=best))
-    trainer: Any = SimpleNamespace(tracker=tracker, step=60, checkpoints=checkpoints)
-    assert _Run._go_to_best(run, trainer) == shown
-    assert [getattr(each, "name", each) for each in checkpoints.restored] == restored
-    assert asked == ([40] if best == 40 else [])
-    warnings = [(each.code, each.message) for each in run.reporter.warnings]
-    said = f"the checkpoint `{tmp_path / 'model.ckpt-40'}` is passed over: {reason}"
-    assert warnings == ([] if reason is None else [("TFD734", said)])
+    first = seed(1)
+    assert seed(2, resume="must") == first
+    assert seed(3, train__seed=0) == 0
+    assert seed(4) == 0
+    assert seed(1, resume="never") not in {0, first}
 
 
-@pytest.mark.parametrize("gone", [None, "spec", "placement", "model", "manifest"])
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_run_notices_files_that_are_gone(tmp_path: Path, gone: str | None, *, finished: bool) -> None:
-    """Its spec, map and newest manifest, and its model once it has finished."""
-    names = {
-        "spec": "spec.tfdeploy",
-        "placement": "placement.json",
-        "model": "model.keras",
-        "manifest": "model.ckpt-7.json",
+def test_a_run_ends_early_at_its_best_checkpoint(project: Project) -> None:
+    """That is tested, and kept beside the last. If it cannot be read, the last is tested, with a warning."""
+    settings = {"train__best": 'lowest("loss")', "train__evaluate_every": 1, "train__keep": 1}
+    good = project.run(train__steps=3, **settings)
+    changed = {"update__optimizer": "SGD(40.0)", "train__patience": 2, "train__steps": 99, **settings}
+    result = project.run(**changed)
+    assert (result.best, result.best.step, result.steps, result.stopped_early) == (good.best, 3, 5, True)
+    assert (result.test, project.steps("test")) == (good.test, [1, 2, 3, 4, 5])
+    folder = project.run_directory / "checkpoints"
+    assert {each.name for each in folder.glob("model*.json")} == {"model.ckpt-3.json", "model.ckpt-5.json"}
+    kept = {"step": 3, "goal": "lowest", "score": "loss", "value": good.test.loss}
+    assert json.loads((folder / "best.json").read_text()) == kept
+    again = project.run(**changed)
+    assert (again.best, again.steps, again.stopped_early, again.test) == (good.best, 5, True, good.test)
+    data = folder / "model.ckpt-3.data-00000-of-00001"
+    data.write_bytes(bytes(each ^ 255 for each in data.read_bytes()))
+    for reason in ("", "it was not written to its end"):
+        told = Listener()
+        assert project.run(**changed, reporter=told).test.loss > good.test.loss
+        (warning,) = told.warnings
+        assert warning.code == "TFD734"
+        assert warning.message.startswith(
+            f"the checkpoint `{folder / 'model.ckpt-3'}` is passed over: {reason}"
+        )
+        (folder / "model.ckpt-3.json").unlink(missing_ok=True)
+
+
+def test_clones_that_update_by_themselves(project: Project) -> None:
+    """In async training steps are counted exactly, over an evaluation, a checkpoint and a resume."""
+    more = {"update__mode": "async", "train__deterministic": False, "train__log_every": 10}
+    more |= {"clones__count": 3, "devices__cpu": 3, "train__keep": 5}
+    project.run(train__steps=25, train__evaluate_every=20, train__checkpoint_every=15, **more)
+    folder = project.run_directory / "checkpoints"
+    manifests = {each.name: json.loads(each.read_text()) for each in folder.glob("model*.json")}
+    assert {name: each["examples"] for name, each in manifests.items()} == {
+        "model.ckpt-15.json": 15 * 4,
+        "model.ckpt-25.json": 25 * 4,
     }
-    for name, file in names.items():
-        if name != gone:
-            (tmp_path / file).touch()
-    asked: list[str] = []
-    directory = SimpleNamespace(**{name: tmp_path / file for name, file in names.items()})
-    run: Any = SimpleNamespace(directory=directory, guard=SimpleNamespace(span=None))
-    trainer: Any = SimpleNamespace(
-        history=SimpleNamespace(require=lambda: asked.append("history")),
-        checkpoints=SimpleNamespace(newest=SimpleNamespace(prefix=tmp_path / "model.ckpt-7")),
-    )
-    if gone is None or (gone == "model" and not finished):
-        _Run._require_files(run, trainer, finished=finished)
-    else:
-        found = refusal(_Run._require_files, run, trainer, finished=finished)
-        assert str(tmp_path / names[gone]) in found.message
-    assert asked == ["history"]
+    result = project.run(train__steps=60, **more)
+    assert (result.resumed_from, result.steps) == (25, 60)
+    assert (project.variables(15)["global_step"], project.variables(60)["global_step"]) == (15, 60)
+    assert project.steps() == [10, 20, 25, 30, 40, 50, 60]
+    assert project.steps("test") == [20, 25, 60]
+    lines = [each for each in project.history() if each["split"] == "train"]
+    assert [each["learning_rate"] for each in lines] == pytest.approx([0.1] * 7)
+    assert result.test.loss < 1.0
 
 
-@pytest.mark.parametrize(
-    ("missing", "is_lost"), [(None, True), (tf.errors.CancelledError(None, None, ""), False)]
-)
-def test_what_is_there_is_saved_after_a_worker_was_missing(
-    missing: Exception | None, *, is_lost: bool
-) -> None:
-    """At the step that the group has reached; if that cannot be had either, there is nothing to save."""
-    saved: list[tuple[int, int]] = []
+@pytest.mark.parametrize("gone", ["spec.tfdeploy", "history.jsonl", "checkpoints/model.ckpt-2.json"])
+def test_a_run_notices_files_that_are_gone(project: Project, gone: str) -> None:
+    """Its spec, history and newest manifest; its map is written again."""
 
-    def counted() -> tuple[int, int]:
-        if missing is not None:
-            raise missing
-        return 12, 384
+    def remove() -> None:
+        for each in (gone, "placement.json"):
+            (project.run_directory / each).unlink()
 
-    trainer: Any = SimpleNamespace(group=SimpleNamespace(counted=counted), step=10, examples=320)
-    trainer.save = lambda: saved.append((trainer.step, trainer.examples))
-    _Run._save_what_is_there(trainer)
-    assert saved == ([(12, 384)] if is_lost else [])
-    alone: Any = SimpleNamespace(group=None)
-    _Run._save_what_is_there(alone)
+    found = refusal(project.run, train__steps=2, reporter=Acting(("test", remove)))
+    assert str(project.run_directory / gone) in found.message
+    assert (project.run_directory / "placement.json").exists()

@@ -72,8 +72,14 @@ LIMITED = ("-n 8", "-n 24", "-f 0", "-f 8", "-v 800000", "-v 2500000", "-d 40000
 GONE = "mkdir ../gone; cd ../gone; rmdir ../gone; "
 
 
-@pytest.mark.family(every=11)
-@pytest.mark.parametrize("command", group.COMMANDS)
+QUICK = {"init", "explain", "serve"}
+"""Without TensorFlow, with nothing to do, and one that waits for others; the rest is for `make full`."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.full) for each in group.COMMANDS],
+)
 def test_whatever_happens_to_a_command(command: str, tmp_path: Path) -> None:
     """It says what is wrong, if there is somebody to say it to, and never that it has a fault of its own."""
     chance = random.Random(f"{SEED} {command}")  # noqa: S311  # the same in every run

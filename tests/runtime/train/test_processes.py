@@ -14,7 +14,7 @@ from tests.runtime.conftest import Project
 from tests.runtime.train import kills
 
 PATIENCE = 120.0
-LONG = ("--set", "train.steps=100000", "--set", "train.checkpoint_every=50")
+LONG = ("--set", "train.steps=100000", "--set", "train.checkpoint_every=20")
 
 
 def wait_for_step(project: Project, process: subprocess.Popen[str], step: int) -> None:
@@ -34,7 +34,7 @@ def test_a_run_goes_on_without_its_output(project: Project) -> None:
     """The run warns once, and ends as it would, unless it was to write its result there."""
     for more, code in (((), 0), (("--json", "--resume", "never"), 2)):
         with Path("/dev/full").open("w") as full:
-            process = project.start(*more, stdout=full)
+            process = project.start("--set", "train.steps=20", *more, stdout=full)
             _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == code, errors
         assert errors.startswith(
@@ -42,7 +42,7 @@ def test_a_run_goes_on_without_its_output(project: Project) -> None:
         )
         assert errors.count("warning[") == 1
         assert errors.count("error[TFD796]") == (code != 0)
-        assert project.steps() == list(range(10, 61, 10))
+        assert project.steps() == [10, 20]
         assert (project.run_directory / "model.keras").exists()
 
 
@@ -75,17 +75,17 @@ def test_a_killed_run_goes_on(project: Project) -> None:
     """After kill -9 the next run goes on from the last checkpoint, and ends at the wanted step."""
     process = project.start(*LONG)
     try:
-        wait_for_step(project, process, 120)
+        wait_for_step(project, process, 40)
     finally:
         process.kill()
         process.communicate()
     step = newest(project)
-    result = project.run(train__steps=step + 130)
-    assert (result.status, result.steps) == ("finished", step + 130)
+    result = project.run(train__steps=step + 30)
+    assert (result.status, result.steps) == ("finished", step + 30)
     assert result.resumed_from == step
-    assert step % 50 == 0
-    assert project.steps() == list(range(10, step + 131, 10))
-    assert (project.variables(step + 130)["global_step"]) == step + 130
+    assert step % 20 == 0
+    assert project.steps() == list(range(10, step + 31, 10))
+    assert (project.variables(step + 30)["global_step"]) == step + 30
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from compiler.figures import gathered
 from compiler.mapping.records import DeviceTime, LinkTime, MapPathPart, MapTime
@@ -39,28 +39,16 @@ class PathPart:
     seconds: float
 
 
-@frozen
-class StepForecast:
-    """The forecast of a step.
+@frozen(kw_only=True)
+class StepForecast(MapTime):
+    """The forecast of a step: what the placement map has of it, and what that is from.
 
     Attributes:
-        seconds: The time of a step; of one update if clones update by themselves.
-        estimate: Whether it is by the table of hardware instead of measured ops.
-        measured: The part of the time of all ops that is of ops in sizes that were measured, from 0 to 1.
-        source: What it was made from: the file of a profile, or the name of hardware.
-        devices: How busy each device is.
-        links: How busy each link is that carries something.
         path: The critical path, from the start of the step to its end; empty if clones update by themselves.
         simulated: When each op ran.
         work: The work that was simulated.
     """
 
-    seconds: float
-    estimate: bool
-    measured: float
-    source: str
-    devices: tuple[DeviceTime, ...]
-    links: tuple[LinkTime, ...]
     path: tuple[PathPart, ...] = field(repr=False)
     simulated: Simulated = field(repr=False)
     work: StepWork = field(repr=False)
@@ -75,17 +63,7 @@ class StepForecast:
 
     def for_map(self) -> MapTime:
         """Return the forecast as the placement map has it."""
-        return MapTime(
-            seconds=self.seconds,
-            estimate=self.estimate,
-            measured=self.measured,
-            source=self.source,
-            devices=self.devices,
-            links=self.links,
-            by_scope=_summed((each.scope, each.seconds) for each in self.path),
-            by_rule=_summed((each.rule, each.seconds) for each in self.path),
-            bubble=_bubble(self.work, self.simulated),
-        )
+        return MapTime(**{each.name: getattr(self, each.name) for each in fields(MapTime)})
 
 
 def forecast_step(work: StepWork, costs: Costs) -> StepForecast:
@@ -98,6 +76,7 @@ def forecast_step(work: StepWork, costs: Costs) -> StepForecast:
     found = simulate(work, costs)
     around = 0.0 if work.loops else costs.step_start
     span = found.seconds + around
+    path = () if work.loops else tuple(_path(work, found, costs))
     return StepForecast(
         seconds=found.seconds / found.updates + around,
         estimate=costs.estimate,
@@ -105,7 +84,10 @@ def forecast_step(work: StepWork, costs: Costs) -> StepForecast:
         source=costs.source,
         devices=tuple(_devices(work, found, span)),
         links=tuple(_links(found, span)),
-        path=() if work.loops else tuple(_path(work, found, costs)),
+        by_scope=_summed((each.scope, each.seconds) for each in path),
+        by_rule=_summed((each.rule, each.seconds) for each in path),
+        bubble=_bubble(work, found),
+        path=path,
         simulated=found,
         work=work,
     )

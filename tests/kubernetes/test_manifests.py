@@ -106,9 +106,9 @@ def test_every_pod_of_a_job_knows_its_task(mode: str, export: Any, container_of:
         value = next(each["value"] for each in container["env"] if each["name"] == "TF_CONFIG")
         command = "compile-and-run" if (job, mode) == ("worker", "async") else "serve"
         for index in range(tasks):
-            given = read_tf_config(value.replace("$(TASK_INDEX)", str(index)), spec.devices.jobs)
-            assert given.task == Task(job, index)
-            assert given.cluster.address(Task(job, index)) == f"my-digits-{job}-{index}.my-digits:2222"
+            cluster, task = read_tf_config(value.replace("$(TASK_INDEX)", str(index)), spec.devices.jobs)
+            assert task == Task(job, index)
+            assert cluster.address(Task(job, index)) == f"my-digits-{job}-{index}.my-digits:2222"
             filled = [each.replace("$(TASK_INDEX)", str(index)) for each in container["args"]]
             options = ["--task", f"{job}:{index}", "--listen-everywhere"]
             assert filled == [command, "/spec/my-digits.tfdeploy", *options]
@@ -132,9 +132,10 @@ def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None
             text = json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})
             given = read_tf_config(text, spec.devices.jobs)
             assert given is not None
-            assert given.task is not None
-            assert given.cluster.address(given.task) == cluster[kind][index]
-            found.append(given.task.ref)
+            addresses, own = given
+            assert own is not None
+            assert addresses.address(own) == cluster[kind][index]
+            found.append(own.ref)
     assert sorted(found) == ["ps:0", "ps:1", "worker:0", "worker:1", "worker:2"]
 
 

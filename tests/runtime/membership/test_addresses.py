@@ -23,7 +23,6 @@ from tfdeploy.runtime.membership.addresses import (
     Cluster,
     Membership,
     Task,
-    TfConfig,
     read_tf_config,
     to_tf_config,
 )
@@ -101,8 +100,8 @@ def test_tf_config_with_the_jobs_of_the_spec(task: object, own: Task | None) -> 
     """Jobs are put in the spec's order; a process without a task is a client."""
     text = config(task, worker=["a:1", "b:1", "c:1"], ps=["p:1"])
     given = read_tf_config(text, JOBS)
-    assert given == TfConfig(CLUSTER, own)
-    assert list(given.cluster.jobs) == ["ps", "worker"]
+    assert given == (CLUSTER, own)
+    assert list(given[0].jobs) == ["ps", "worker"]
     assert read_tf_config(to_tf_config(CLUSTER, own), JOBS) == given
 
 
@@ -134,16 +133,16 @@ def test_the_chief_of_kubeflow_is_the_first_worker(name: str, task: tuple[str, i
     kind = name if task[0] == "chief" else task[0]
     written = {"type": kind, "index": task[1]}
     text = config(written, **{name: ["a:1"], "worker": ["b:1", "c:1"], "ps": ["p:1"]})
-    assert read_tf_config(text, JOBS) == TfConfig(CLUSTER, own)
+    assert read_tf_config(text, JOBS) == (CLUSTER, own)
 
 
 def test_a_job_that_the_spec_calls_chief_stays_one() -> None:
     """Where the spec has that job, nothing is renamed."""
     jobs = (ir.Job("ps"), ir.Job("chief"), ir.Job("worker", tasks=2))
     text = config({"type": "worker", "index": 1}, ps=["p:1"], chief=["a:1"], worker=["b:1", "c:1"])
-    given = read_tf_config(text, jobs)
-    assert given.task == Task("worker", 1)
-    assert given.cluster.chief == Task("chief", 0)
+    cluster, task = read_tf_config(text, jobs)
+    assert task == Task("worker", 1)
+    assert cluster.chief == Task("chief", 0)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"cluster": {}}', '{"cluster": {"worker": []}, "task": {}}'])

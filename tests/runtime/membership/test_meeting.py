@@ -18,13 +18,12 @@ from dsl.diagnostics import RunError
 from tests.runtime.tasks import SPEC, free_ports, secret_of_folder
 from tests.support import spec_of
 from tfdeploy.runtime.membership import meeting
-from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Membership, Task
 from tfdeploy.runtime.membership.meeting import (
     GONE_AFTER,
     Address,
     Entry,
     Folder,
-    Met,
     Renewal,
     meet,
     this_machine,
@@ -239,8 +238,9 @@ def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, plac
     spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
     spec = evolve(spec, train=evolve(spec.train, task_timeout=60.0))
 
-    def come(task: Task) -> Met:
-        return meet(spec, place(), "abc", wanted=[task], host=None, say=lambda _: None)
+    def come(task: Task) -> Membership:
+        membership, _ = meet(spec, place(), "abc", wanted=[task], host=None, say=lambda _: None)
+        return membership
 
     first, second = Task("ps", 0), Task("worker", 0)
     with ThreadPoolExecutor(1) as pool:

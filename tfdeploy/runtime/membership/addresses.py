@@ -178,23 +178,12 @@ class _Config:
     task: _TaskEntry | None = None
 
 
-@frozen
-class TfConfig:
-    """The content of TF_CONFIG, with the names of jobs in the spec.
-
-    Attributes:
-        task: The task of this process; None if it is no task.
-    """
-
-    cluster: Cluster
-    task: Task | None
-
-
-def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
+def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> tuple[Cluster, Task | None] | None:
     """Read the text of TF_CONFIG for a spec.
 
     Returns:
-        The content; None if it names no cluster.
+        The cluster, with the names of jobs in the spec, and the task of this process if it is one; None if no
+        cluster is named.
 
     Raises:
         RunError: If it does not have the right form, or its jobs and tasks are not those of the spec.
@@ -218,7 +207,7 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
     if task is not None and task not in cluster:
         known = listed([each.ref for each in cluster.tasks][:MOST_LISTED])
         raise _bad("names a task that the cluster does not have", f"it has {known}")
-    return TfConfig(cluster, task)
+    return cluster, task
 
 
 def to_tf_config(cluster: Cluster, task: Task | None) -> str:

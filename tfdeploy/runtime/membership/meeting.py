@@ -33,7 +33,7 @@ from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from dsl.formats.cells import visible
 from dsl.ir.place import split_address
-from tfdeploy.runtime.membership.addresses import Cluster, Task, tasks_of
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, tasks_of
 from tfdeploy.runtime.membership.secret import Secret
 
 POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
@@ -347,19 +347,6 @@ def _reserve(port: int) -> socket.socket:
     return taken
 
 
-@frozen
-class Met:
-    """What a process has learnt at a meeting.
-
-    Attributes:
-        beside: The tasks on the machine of this process, in the spec's order, and this process's among them.
-    """
-
-    cluster: Cluster
-    task: Task
-    beside: tuple[Task, ...]
-
-
 def meet(
     spec: ir.Spec,
     meeting: Meeting,
@@ -368,7 +355,7 @@ def meet(
     wanted: Sequence[Task],
     host: str | None,
     say: Callable[[str], None],
-) -> Met:
+) -> tuple[Membership, tuple[Task, ...]]:
     """Enter this process and wait until all tasks of a spec have met. The entry is renewed until it ends.
 
     Args:
@@ -376,6 +363,9 @@ def meet(
         wanted: The tasks that this process may be, the first free one of which it becomes.
         host: The name of this machine for others; None for the name that it gives itself.
         say: Called with a line about who is waited for.
+
+    Returns:
+        The membership, and the tasks on the machine of this process, its own among them, in the spec's order.
 
     Raises:
         RunError: If the place cannot be used, all wanted tasks are taken, or some are missing for too long.
@@ -419,7 +409,7 @@ def meet(
             time.sleep(POLL)
     atexit.register(renewal.leave)
     beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
-    return Met(cluster_of(spec, there), Task.parse(own.task), beside)
+    return Membership(cluster_of(spec, there), Task.parse(own.task), fingerprint, "meeting"), beside
 
 
 def _why_none(wanted: Sequence[Task], there: Mapping[str, Entry]) -> str:

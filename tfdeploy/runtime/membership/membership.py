@@ -20,7 +20,6 @@ from tfdeploy.runtime.membership.addresses import (
     Cluster,
     Membership,
     Task,
-    TfConfig,
     chief_job,
     read_tf_config,
     tasks_of,
@@ -57,11 +56,11 @@ def find_membership(
         RunError: If TF_CONFIG does not fit the spec or `task`.
     """
     given = _environment(spec, environment)
-    cluster = given.cluster if given is not None else hosts_of(spec)
-    if given is not None and given.task is not None and task not in {None, given.task}:
-        reason = f"says that this is `{given.task.ref}`, and `--task` says `{task.ref if task else ''}`"
+    cluster, named = given or (hosts_of(spec), None)
+    if named is not None and task not in {None, named}:
+        reason = f"says that this is `{named.ref}`, and `--task` says `{task.ref if task else ''}`"
         raise RunError(errors.bad_tf_config(reason=reason))
-    own = task if task is not None else given.task if given is not None else None
+    own = task or named
     if own is None and given is None and cluster is not None:
         rank = rank_of(environment)
         own = None if rank is None else _task_of(spec, rank)
@@ -117,13 +116,13 @@ def meet_others(
         if own is not None and not wanted:
             _refuse(spec, own)
     place, needed = _meeting_place(spec, environment, rank, join)
-    met = meet(
+    membership, beside = meet(
         spec, place, fingerprint(spec), wanted=wanted, host=None if rank is None else rank.host, say=say
     )
-    gpus = gpus_of(spec, met.task, environment.get(GPUS), met.beside)
+    gpus = gpus_of(spec, membership.own, environment.get(GPUS), beside)
     if gpus is not None:
         needed[GPUS] = gpus
-    return Membership(met.cluster, met.task, fingerprint(spec), "meeting"), needed
+    return membership, needed
 
 
 def _meeting_place(
@@ -220,7 +219,7 @@ def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> M
     )
 
 
-def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> TfConfig | None:
+def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> tuple[Cluster, Task | None] | None:
     text = environment.get(VARIABLE, "").strip()
     return read_tf_config(text, spec.devices.jobs) if text and spec.devices.jobs else None
 

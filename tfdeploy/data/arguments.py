@@ -59,7 +59,6 @@ class Field:
     """A tensor of every example, as a source gives it or as an input of the model wants it.
 
     Attributes:
-        dtype: Its dtype, as TensorFlow writes it.
         shape: Its shape without the batch axis; None for an axis without a fixed size.
         ragged: Whether the sizes of such axes can differ among the examples of a batch.
         assumed: Of an input, the shape with the sizes that forecasts assume for such axes; empty if they are

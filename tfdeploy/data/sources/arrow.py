@@ -171,7 +171,7 @@ class Tables(FileSource):
         """Return the rows of each file."""
         return tuple(each.count for each in self.tables)
 
-    def records_of(self, files: Sequence[int] | None) -> Any:
+    def records(self, files: Sequence[int] | None = None) -> Any:
         """Return the tensors of each row; images, and numbers in bytes, as they are stored."""
         tables = self.tables if files is None else [self.tables[number] for number in files]
         signature = {}

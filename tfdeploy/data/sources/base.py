@@ -224,16 +224,12 @@ class FileSource(Source):
         """Return the number of records of each file; raises RunError if counting fails."""
 
     @abstractmethod
-    def records_of(self, files: Sequence[int] | None) -> Any:
-        """Return the raw records of the files with these numbers, or of all files if `files` is None."""
+    def records(self, files: Sequence[int] | None = None) -> Any:
+        """Return the raw records of the files with these numbers, by default of all files."""
 
     def count(self) -> int:
         """Return how many records there are in all."""
         return sum(self.counts())
-
-    def records(self) -> Any:
-        """Return the records of all files."""
-        return self.records_of(None)
 
     def place(self, index: int) -> tuple[int, int]:
         """Return the number of the file of record `index`, and the record's number in it."""

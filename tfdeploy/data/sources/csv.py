@@ -127,7 +127,7 @@ class Csv(FileSource):
         reason = f"rows of `{quoted.path}` run over several lines, and only Python tells them apart"
         return PythonOnly(reason, "write the file without line breaks inside cells")
 
-    def records_of(self, files: Sequence[int] | None) -> Any:
+    def records(self, files: Sequence[int] | None = None) -> Any:
         """Return the rows as lines of text, the header and blank lines left out."""
         chosen = self.tables if files is None else [self.tables[number] for number in files]
         parts = [self._lines(table) for table in chosen]

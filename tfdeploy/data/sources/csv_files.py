@@ -111,7 +111,6 @@ class Layout:
 
     Attributes:
         records: The number of records, the header included.
-        blank_lines: Whether there are blank lines.
         quoted_lines: Whether quoted cells contain line breaks.
         hexadecimal: Whether a cell may hold a hexadecimal number, which TensorFlow would read.
     """
@@ -230,7 +229,6 @@ class Column:
 
     Attributes:
         index: Its place in the header, from 0.
-        dtype: The dtype of its cells.
         listed: Whether each cell has any number of values, separated by spaces.
     """
 

@@ -181,7 +181,7 @@ class Cifar10(FileSource):
         """Return how many records the size of each file makes."""
         return tuple(size // RECORD for size in self.sizes)
 
-    def records_of(self, files: Sequence[int] | None) -> Any:
+    def records(self, files: Sequence[int] | None = None) -> Any:
         """Return the bytes of the records."""
         chosen = range(len(self.files)) if files is None else files
         names = [name_of(self.files[number]) for number in chosen]

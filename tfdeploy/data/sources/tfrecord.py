@@ -47,7 +47,7 @@ class TfRecord(FileSource):
         """Count the records of each file, hopping from one to the next."""
         return tuple(file.count for file in self.files)
 
-    def records_of(self, files: Sequence[int] | None) -> Any:
+    def records(self, files: Sequence[int] | None = None) -> Any:
         """Return the serialized examples."""
         chosen = range(len(self.files)) if files is None else files
         names = [name_of(self.files[number].path) for number in chosen]

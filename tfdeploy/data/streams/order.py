@@ -99,7 +99,6 @@ def bucketed(measured: Any, bucket: Bucket, batch: int, open_places: Any) -> Any
 
     Args:
         measured: A dataset of pairs of a length, a scalar of int64, and a record.
-        batch: The number of records of a batch.
         open_places: The number of records that the batch lacks in which the pass begins, a scalar of int64.
     """
 

@@ -246,7 +246,6 @@ class Passes:
     """The passes over a split, or over some files of its source.
 
     Attributes:
-        steps: The transforms and the shard.
         fields: The tensors of an example after all transforms.
         seed: The seed of shuffles without one of their own.
         files: The files that are read; None for all.
@@ -269,7 +268,7 @@ class Passes:
     def _records(self) -> Any:
         if self.files is None or not isinstance(self.source, FileSource):
             return self.source.records()
-        return self.source.records_of(self.files.numbers)
+        return self.source.records(self.files.numbers)
 
     def _numbered_records(self) -> Any:
         """Return pairs of a record's number in the whole source and the record."""
@@ -397,7 +396,6 @@ class Passes:
         Args:
             consumed: How many examples were consumed, over all passes; a number, or a tensor of one.
             size: The number of examples of a pass. If it is known, earlier passes are not read.
-            repeat: Whether passes are repeated without end.
         """
         epoch, skip = (consumed // size, consumed % size) if size else (0, 0)
         unread = 0 if size else consumed

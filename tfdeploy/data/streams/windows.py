@@ -200,20 +200,16 @@ class WindowsOfFiles(Windows, FileSource):
             first = last
         return series
 
-    def records_of(self, files: Sequence[int] | None) -> Any:
+    def records(self, files: Sequence[int] | None = None) -> Any:
         """Return the windows of some files, or of all."""
         series, firsts = self._series(), [0, *accumulate(self.rows.counts())]
         windows = None
         for number in range(len(series)) if files is None else files:
             skipped = series[number].start - firsts[number]
-            rows = self.rows.records_of([number]).skip(skipped).take(len(series[number]))
+            rows = self.rows.records([number]).skip(skipped).take(len(series[number]))
             found = self._over(rows)
             windows = found if windows is None else windows.concatenate(found)
         return windows
-
-    def records(self) -> Any:
-        """Return the windows of all files."""
-        return self.records_of(None)
 
 
 def _ends(rows: range) -> tuple[int, int, int]:

@@ -21,7 +21,6 @@ class Tower:
     Attributes:
         index: Its number among the towers of its graph.
         scope: The name scope of its ops; empty if the graph has only this tower.
-        devices: Its device, or its group of devices.
         batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
         number: Its number among the towers of the whole deployment.
         piped: How many micro-batches have ops of their own; 0 if there is no pipeline.
@@ -101,7 +100,6 @@ class Plan(Shown):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     Attributes:
-        towers: The towers of the graph that the plan is for.
         emulate: Whether devices of this process stand for the devices of the spec.
         tables_dominate: Whether a step spends most of its time on updates of whole tables, as far as known:
             a plan that has not been compiled does not know it.
@@ -259,7 +257,6 @@ class OwnedPart:
     Attributes:
         copy: The number of the clone in its graph, which is that of its copy of the variable; None if it is a
             clone of another worker, whose copies are in another graph.
-        device: The device of the clone's copy.
     """
 
     shard: Shard

@@ -58,11 +58,7 @@ class Node(metaclass=_Fields):
 
 
 class Broken(Node):
-    """A part that could not be parsed and was reported.
-
-    Attributes:
-        names: The names that the part may have defined.
-    """
+    """A part that could not be parsed and was reported."""
 
     names: tuple[str, ...] = ()
 

@@ -50,7 +50,6 @@ class Around:
     """An open bracket before the place.
 
     Attributes:
-        shape: What the bracket opens.
         name: The kind of a block, the callee of a call, or the name before an index; else nothing.
         item: The tokens of the item that the bracket is in, before the bracket and what it belongs to.
         inside: The tokens after the bracket and before the place, brackets within them included.

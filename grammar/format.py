@@ -98,11 +98,8 @@ class _Open:
     """An open bracket.
 
     Attributes:
-        kind: The terminal of the bracket.
         indent: The indentation of the line that it is on.
         inside: The indentation of the lines inside it.
-        is_index: Whether it is the bracket of an index.
-        is_tall: Whether what is inside it has lines of its own.
         is_too_long: Whether every item inside it has a line of its own, because one line would be too long.
     """
 

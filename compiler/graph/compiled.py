@@ -60,7 +60,6 @@ class Evaluation:
         loss: The mean loss over the batch, with what layers add to it and without `regularization`; a scalar.
         losses: The parts of the loss. To get the loss over several batches, average each part by the sizes of
             the batches before any of them is divided by its weight.
-        count: The number of examples in the batch.
     """
 
     pipe: InputPipe = field(repr=False)
@@ -120,8 +119,6 @@ class CompiledGraph:
         loss_scale: The scale that a step works with, with `mixed_float16`, else None.
         applied: Whether the gradients of a step were finite, with `mixed_float16`, else None. A step whose
             gradients are not finite only changes the scale, and `global_step` does not count it.
-        graph: The graph, once there is one.
-        seed: The seed of the run.
         everyone: Compiles the spec for each worker, if workers send each other something in a step.
         assumed: Compiles the spec with the sizes that forecasts assume; None if all inputs have fixed sizes.
     """

@@ -31,7 +31,6 @@ class InputPipe:
     """An iterator over batches, and the tensors that it gives.
 
     Attributes:
-        iterator: The handle of the iterator.
         size: The number of examples that each batch of its dataset must have, or None for any number.
         asked: The time at which a step asks for its batch, or None if it is not measured.
         waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
@@ -39,7 +38,6 @@ class InputPipe:
         asks: For each of `waits` the time at which it begins, and itself.
         shard: (index, of how many) if it reads only a part of the data.
         reader: Who reads it in words, if it reads only a part of the data.
-        graph: The graph, once there is one.
         puts: The ops to run once when the data is attached, which fill the staging areas of towers.
         clears: The ops to run before that, which empty these areas.
     """
@@ -114,9 +112,7 @@ def open_pipe(
     """Make an iterator for batches.
 
     Args:
-        wanted: The inputs of the model that it gives.
         batch: The number of examples in a batch, or None for any number.
-        name: Its name in the graph.
         timed: Whether steps can measure how long they wait for data. GPUs have no op for the time.
     """
     at = Spot(ledger.writer("input"), name, placed)

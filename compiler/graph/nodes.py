@@ -101,7 +101,6 @@ class _Told:
     Attributes:
         types: The input of which an attribute gives the type.
         lengths: The attributes that give the lengths of lists of inputs.
-        kinds: What kind of value each attribute has.
     """
 
     types: Mapping[str, int]
@@ -144,11 +143,7 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
 
 
 def import_nodes(graph: tf.Graph, graph_def: Any) -> None:
-    """Add nodes to a graph.
-
-    Raises:
-        ValueError: A node is not well formed.
-    """
+    """Add nodes to a graph; raises ValueError if a node is not well formed."""
     try:
         add_nodes(graph, graph_def)
     except tf.errors.InvalidArgumentError as fault:

@@ -77,11 +77,7 @@ class _Extent:
 
 @frozen
 class Measures:
-    """What the bytes of a graph follow from.
-
-    Attributes:
-        slots: The number of slots of each variable that has some.
-    """
+    """What the bytes of a graph follow from."""
 
     placements: Sequence[VariablePlacement]
     slots: Mapping[str, int]

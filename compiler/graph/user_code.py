@@ -53,7 +53,6 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
 
     Args:
         path: The function, written `module:function`.
-        call: The place of the call in the spec.
         of_model: Whether the function is for the model, and not for data.
 
     Raises:

@@ -20,9 +20,7 @@ class Padding:
     """What a split says about the sizes of a tensor along its free axes.
 
     Attributes:
-        value: What examples are filled with.
         size: The size to which all are filled, or None.
-        multiple: The number of which their size is a multiple.
         boundaries: The largest lengths of the groups of `bucket`.
         pads: The positions of the `pad` transforms that fill the tensor, among the transforms of the split.
     """

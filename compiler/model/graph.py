@@ -25,7 +25,6 @@ class FreeAxis:
 
     Attributes:
         axis: Its number in the shape without the batch axis, from 0.
-        assumed: The size that forecasts assume.
         source: What gives this size, in words of the spec.
     """
 
@@ -126,7 +125,6 @@ class CallNode:
     """A layer called on values, which makes new values.
 
     Attributes:
-        layer: The place of the layer in `ModelGraph.layers`.
         inputs: The values that it is called on. The first `sources` of them reach it through the arrow of a
             flow, and Keras's signature decides how they are passed; the others are named by `args` and
             `kwargs`.
@@ -151,7 +149,6 @@ class ObjectiveNode:
 
     Attributes:
         target: The number of the value that is to be predicted.
-        prediction: The number of the value that is compared with it.
         weight: The factor of a loss in the sum of all losses.
         example_weights: The number of the value that says how much each example counts, or None.
         class_weights: How much the examples of each class count, by the number of the class; or empty.
@@ -178,7 +175,6 @@ class Start:
 
     Attributes:
         pattern: A glob of the names of the weights of the part.
-        file: The file, as written in the spec.
     """
 
     pattern: str
@@ -191,7 +187,6 @@ class OutputNode:
     """What a trained model returns, or a part of it.
 
     Attributes:
-        name: The name in files of predictions.
         value: The number of the value.
     """
 

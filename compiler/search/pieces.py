@@ -136,7 +136,6 @@ class _Table:
     Attributes:
         loads: The best max-load of each prefix.
         starts: The prefix at which its last piece begins.
-        states: The state there.
     """
 
     loads: Floats
@@ -182,14 +181,12 @@ class _Sums:
     Attributes:
         seconds: The time of each prefix on an accelerator.
         host_seconds: The same on the host.
-        bytes: The memory of each prefix.
         unsupported: How many of its groups accelerators cannot run.
         held: For each prefix and net, how many of the net's groups it has.
         untouched: For each net and prefix, whether it has none of them.
         opens: Where the open nets of each prefix begin in the next three, and where the last one's end.
         nets: The open nets, prefix by prefix.
         parts: How many of its groups the prefix has.
-        costs: What it costs.
     """
 
     problem: Problem

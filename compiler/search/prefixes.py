@@ -218,7 +218,6 @@ class Level:
 
     Attributes:
         members: For each prefix and group, whether the group is in the prefix.
-        cut: How many nets each prefix cuts.
     """
 
     members: Flags
@@ -272,10 +271,8 @@ class _Graph:
         by_seconds: The groups in the order of their time.
         before: How many groups come right before each group.
         readers: The groups that come right after each group.
-        pins: The groups of each net.
         sizes: How many these are.
         costs: What each net costs, in units.
-        nets_of: The nets of each group.
         marks: A random number for each group; the sum of those of its groups tells prefixes apart.
     """
 

@@ -29,10 +29,8 @@ class Problem:
     Attributes:
         accelerators: How many accelerators there are; the host is the device with this number.
         capacity: The memory of an accelerator, in bytes.
-        host: Whether there is a host to place groups on.
         seconds: The time of each group on an accelerator.
         host_seconds: The time of each group on the host.
-        bytes: The memory of each group.
         supported: Whether accelerators can run the group.
         nets: The groups of each net, ascending; at least two.
         costs: What each net costs an accelerator that has a part of it.
@@ -251,14 +249,12 @@ class Operator:
     """One operator of a graph.
 
     Attributes:
-        name: What it is called in messages.
         seconds: Its time on an accelerator, in any unit that all times share.
         host_seconds: Its time on the host, in the same unit.
         bytes: The memory that it takes on an accelerator.
         sends: The time to move its output between an accelerator and the memory of the host.
         readers: The operators that read its output, as places in `Workload.operators`.
         supported: Whether accelerators can run it.
-        backward: Whether it belongs to the backward pass.
         together: Operators with the same value, other than None, have to be on the same device.
     """
 

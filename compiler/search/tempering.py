@@ -108,8 +108,6 @@ class _Group:
     """What a step needs to know of one group.
 
     Attributes:
-        nets: The nets that it is in.
-        costs: What they cost.
         others: How many other groups each has, in the shape of `_Replicas.held`.
         loads: Its own load on each device, as a column; includes what makes a device impossible.
     """
@@ -135,7 +133,6 @@ class _Replicas:
         loads: The load of each device, in units of the scale.
         taken: Its memory that is taken, in bytes; None if memory cannot run out.
         capacity: The memory of each device, as a column.
-        numbers: The numbers of the devices, as a column.
     """
 
     groups: tuple[_Group, ...]

@@ -193,7 +193,6 @@ def _numbers(work: StepWork, loops: Sequence[int]) -> list[int]:
     """Return how many ops each op of a step stands for.
 
     Args:
-        work: The step.
         loops: For how many clones each one stands that repeats its own ops. What these do on servers is not
             there for the others. An op that clones of several tasks repeat is one for all.
     """

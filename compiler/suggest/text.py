@@ -17,7 +17,6 @@ class Suggestion:
     """What was found.
 
     Attributes:
-        goal: What was to be low.
         rules: The rules of the `place` block of the best placement, as text.
         before: What the spec comes to as it is.
         after: What the best placement comes to; the same record as `before` if none is better.

@@ -45,12 +45,7 @@ class Layer:
 
 @define
 class Tensor:
-    """A tensor that other layers use.
-
-    Attributes:
-        backward: Whether it is a gradient.
-        readers: The layers that use it.
-    """
+    """A tensor that other layers use."""
 
     name: str
     bytes: int

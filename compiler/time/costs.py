@@ -90,7 +90,6 @@ class Costs:
 
     Attributes:
         gpu: The kind of the GPUs, or None if there are none; a profile does not hold their ops.
-        cores: The cores of each machine.
         step_start: The seconds of a step outside of its ops.
         start_cores: The cores that are used meanwhile.
         op_start: The seconds of starting an op.
@@ -99,7 +98,6 @@ class Costs:
         estimate: Whether figures are from the table of hardware, and not measured.
         source: The file of the profile, or the name of the hardware.
         near: The link between CPU devices of a process.
-        network: The link between processes.
     """
 
     setting: Setting

@@ -134,8 +134,6 @@ class AlikeTimes(_Compared):
 
     Attributes:
         name: The name of that of them whose times differ most.
-        device: The device of this one.
-        ops: How many they are.
     """
 
     name: str

@@ -49,7 +49,6 @@ class TimedOp:
     Attributes:
         flops: Its floating point operations, as `flops` counts them.
         bytes: The bytes that it reads and writes, as far as shapes are known.
-        times: How often a step runs it.
         scope: The layer, or the part of the step, that it belongs to.
         rule: What placed it, as text, or `NO_RULE`.
         enters: The mutex that it waits for and takes, or nothing.
@@ -99,7 +98,6 @@ class Echo:
     """What an op sends to processes that are not simulated, because another one stands for them.
 
     Attributes:
-        source: The index of the op.
         target: The device that stands for those to which it is sent.
         tensor: The tensor, or nothing if the ops there only wait.
         count: How often it is sent to others. They come before the one that stands for them.

@@ -215,7 +215,6 @@ class Row:
         places: Texts at other places that help to understand the fault, by the fields of these places.
         notes: Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}`
             for five of them at most and how many are left out.
-        help: What to do.
         fix: The correction, if it is one replacement at the place of the fault.
         warns_if: The flag that makes a warning of it; empty if there is none.
         file: The file that a fault without a place is about.

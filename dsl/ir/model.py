@@ -243,11 +243,7 @@ class Model(Block):
 
 @frozen
 class LayerParameter(Node):
-    """A parameter of a `layer` block, written `filters = parameter(int)`.
-
-    Attributes:
-        type: The name of its type.
-    """
+    """A parameter of a `layer` block, written `filters = parameter(int)`."""
 
     name: str
     type: str

@@ -203,7 +203,6 @@ class Condition(Node):
 
     Attributes:
         value: The bound: bytes, a number, or a fraction for a percentage.
-        text: The condition as written.
     """
 
     function: Literal["imbalance", "memory", "traffic", "ops", "step_time", "busy"]

@@ -216,9 +216,7 @@ class Facts:
     """The parts of a spec that could be read. A block that is not in the spec is its record of defaults.
 
     Attributes:
-        where: The start of the spec.
         model: The `model` block, or None if it has errors; the same holds for the other blocks.
-        patterns: All patterns of devices in the spec.
         constants: The names of the constants in `let`, each with its place.
         used: The names of the constants that are used.
         used_layers: The names of the `layer` blocks that are used.

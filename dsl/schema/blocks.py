@@ -28,8 +28,6 @@ class Block:
 
     Attributes:
         attributes: Its attributes, in the order of the reference.
-        label: Whether the block has a name of its own in quotes.
-        inner: The kinds of blocks that may be inside it.
     """
 
     name: str

@@ -47,9 +47,7 @@ class Type:
             `tensor`: the name of a tensor of the examples; `either`: any of `options`; `str`: a string, which
             is a path if `of` is PATH.
         low: The smallest number, or the smallest length of a string.
-        high: The largest number.
         open: Whether `low` and `high` themselves are excluded.
-        optional: Whether `none` is allowed.
         length: How many items a `shape` has if it is a list; None for any number.
         only: The only truth value that works; None if both do.
         ranged: Whether a range of whole numbers is allowed as well.

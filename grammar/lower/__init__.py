@@ -44,8 +44,6 @@ def lower(
 
     Args:
         items: The items of the spec and of all files that it includes.
-        where: The start of the spec.
-        allow_python: Whether `python(...)` is allowed.
         all_read: Whether all included files could be read. If not, they may define names that seem to be
             missing.
     """

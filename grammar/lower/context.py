@@ -20,7 +20,6 @@ class Notes:
     Attributes:
         constants: The names of the constants that are used.
         layers: The names of the `layer` blocks that are used.
-        unknown: The names that are not defined.
         incomplete: The `layer` blocks whose parameters are not all known.
         doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
             `let` any constant.

@@ -79,7 +79,6 @@ class Machine(JsonRecord):
 
     Attributes:
         devices: The number of GPUs, or of logical CPUs in their place.
-        emulate: Whether they are logical CPUs.
     """
 
     devices: int

@@ -48,9 +48,7 @@ class Deployment:
         name: The name of the run, from which those of all resources are made.
         runs: The PersistentVolumeClaim for the run directories.
         data: The PersistentVolumeClaim for the data, or None if the data is in the image.
-        kind: The kind of resource that runs the tasks.
         namespace: The namespace, or None for that of whoever applies the manifests.
-        port: The port of each task.
         flags: Further arguments of `compile-and-run`.
         memory: The bytes of memory that a task of each job asks for, and the client; nothing is asked for
             those that are left out. See `requests_of`.

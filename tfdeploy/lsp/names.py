@@ -87,7 +87,6 @@ class Place:
     Attributes:
         offset: The place in it, in characters.
         trees: The syntax trees of the spec; they may be of an earlier version of the text.
-        names: The names in the trees.
     """
 
     document: Document

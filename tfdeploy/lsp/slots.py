@@ -155,11 +155,9 @@ class Slot:
     """What may stand at a place.
 
     Attributes:
-        block: The kind of the block around.
         name: The name before an index, or the attribute or argument whose value is wanted.
         function: The function of the call around, if a new argument may begin here.
         given: The names of the arguments of that call that are there already.
-        doc: What the value means.
         steps: What follows an arrow in brackets at the place.
     """
 

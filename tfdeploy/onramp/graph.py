@@ -47,11 +47,9 @@ class Node:
         call: What makes the layer, with the name that is written; for an operation, its function with its
             arguments; for an index, its parts; for a shared layer, its name.
         inputs: The values that it is called on, by their numbers in the body.
-        outputs: The values that it makes.
         sources: How many of the inputs flow in; the others are among the arguments.
         given: The arguments of the layer's own call.
         name: The name of the layer in Keras if somebody has chosen it, else a word for what it does.
-        chosen: Whether somebody has chosen the name.
     """
 
     kind: Literal["layer", "python", "block", "shared", "operation", "index", "weight"]
@@ -70,9 +68,7 @@ class Body:
     """The model, or a `layer` block.
 
     Attributes:
-        inputs: The values that are its inputs, with their names.
         nodes: The nodes, each after those that make its inputs.
-        outputs: The values that it gives.
         shared: The layers that are used several times, by their names.
     """
 

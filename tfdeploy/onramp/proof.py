@@ -56,7 +56,6 @@ class Proof:
         step: The differences after a step of training; None if TensorFlow cannot train the model here.
         rounded: The largest difference in the precision of the spec, if that is so large that all was done
             again in float64, of which `outputs` and `step` tell; else 0.
-        weights: How many weights were compared.
         untried: Why no step of training was compared; empty if one was.
     """
 
@@ -302,10 +301,7 @@ class _KerasSteps:
 
     Attributes:
         around: The copy, which takes and gives lists.
-        variables: The variables of the copy by the names that the spec has for them.
-        fed: What the model is called on.
         labels: What its outputs are compared with; None for an output without a loss.
-        trained_by: What `compile` is given.
     """
 
     around: Any

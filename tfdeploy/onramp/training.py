@@ -35,7 +35,6 @@ class Training:
     Attributes:
         labels: The inputs that are compared with outputs, by their names: the type and the shape of each.
         classes: The number of classes of those labels that are numbers of classes.
-        update: Attributes of the block `update`.
         lost: What the spec cannot say, in sentences.
     """
 
@@ -133,7 +132,6 @@ def by_output(given: Any, model: Any, *, lists: bool = False) -> list[Any]:
 
     Args:
         model: The model. A dictionary has the keys of its outputs, or the names of the layers that make them.
-        lists: Whether an output may have several.
 
     Raises:
         UnwritableModelError: A key is that of no output.

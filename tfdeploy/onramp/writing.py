@@ -33,7 +33,6 @@ class Draft:
         training: What `compile` was given.
         precision: The precision, as `update` has it.
         examples: What makes up examples of each input and label.
-        inputs: The inputs without the labels.
         one_number: Whether the model gives one number for each example.
         files: The texts of the vocabularies that the spec reads from files beside it, by their names.
     """

@@ -71,11 +71,7 @@ class NothingNamedError(LookupError):
 
 
 def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
-    """Return what explains the places of things in a graph.
-
-    Raises:
-        NothingNamedError: If it names nothing.
-    """
+    """Return what explains the places of things in a graph; raises NothingNamedError if it names nothing."""
     from compiler.step.read.why import explain_placement, suggest_names
 
     found = explain_placement(compiled.step, name)

@@ -79,7 +79,6 @@ class Activity:
         last_step: The step of the newest checkpoint; None if there is none yet.
         step: The global step to which this process has come; None if it has not begun to make steps.
         updates: The updates of this worker, if workers update independently of each other; else None.
-        examples: The examples that this process has trained on.
         stop: The signals of the run, of which nobody may wait for the end any more; None if there are none.
         causes: Functions by name, each of which yields likely reasons for a wait: a sentence and the part of
             the spec that it is about.

@@ -50,11 +50,7 @@ USUAL_GPU, USUAL_CPU = "v100", "cpu"
 
 @frozen
 class Tried:
-    """A placement that was built or compared.
-
-    Attributes:
-        text: The spec with its rules.
-    """
+    """A placement that was built or compared."""
 
     text: str = field(repr=False)
     changes: Changes

@@ -93,7 +93,6 @@ class Runner:
     Attributes:
         command: Returns the arguments of `tfdeploy` for a trial.
         parts: The parts of the machine; as many trials run at once.
-        stop: The signals of this process.
         on_end: Is called with each trial that has ended, and the seconds that it has taken.
     """
 

@@ -82,7 +82,6 @@ def table(rows: int, seed: int) -> str:
 
     Args:
         rows: The number of rows. Each kind has about a third of them.
-        seed: Which table to make.
 
     Returns:
         The text of the table, with the columns `feature_0` to `feature_3` and `kind` (0, 1 or 2).

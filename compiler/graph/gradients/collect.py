@@ -139,7 +139,6 @@ def cut_gradients(
     Args:
         weight: The weight; its pieces are its variables, or the parts that its clones update. If it is whole,
             its gradient is its only piece.
-        homes: The place where each tower has made the gradient.
     """
     shards = [each.info.shard for each in assembly.updated_of(weight)]
     pieces = [each for each in shards if each is not None]
@@ -203,8 +202,6 @@ def cut_rows(
             the pieces are those within the piece, and distinct.
         dealt: How the same rows were dealt to the pieces when they were looked up, if that is known. The
             pieces already have the numbers of their rows then, which are not sent again.
-        copied: The rows of which these are copies, if that is known.
-        shards: The pieces of the weight.
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if dealt is not None:

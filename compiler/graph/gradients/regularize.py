@@ -92,7 +92,6 @@ def regularization_loss(
     """Write the terms that regularizers add to the loss of a step, each beside its variable.
 
     Args:
-        at: The scope of the ops.
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
         reads: By the name of a copy, the names of the reads of it. Those made here are added.

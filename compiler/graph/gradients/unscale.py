@@ -68,12 +68,7 @@ def _all(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 @define
 class Gate:
-    """Runs ops in good steps only: those that wait for what `at` returns, and so all that depend on them.
-
-    Attributes:
-        applied: Whether the step is a good one; a boolean scalar.
-        followed: The names of ops that run in either case.
-    """
+    """Runs ops in good steps only: those that wait for what `at` returns, and so all that depend on them."""
 
     ledger: Ledger = field(repr=False)
     placed: Placed

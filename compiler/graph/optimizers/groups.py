@@ -41,7 +41,6 @@ class UpdateRules:
 
     Attributes:
         groups: The optimizers by the globs of their groups, in the order of the spec.
-        weights: The rule of each weight by the weight's name.
     """
 
     groups: Mapping[str, Optimizer]

@@ -53,7 +53,6 @@ class PieceWriter:
     """Writes the ops that read a weight in pieces.
 
     Attributes:
-        beside: The place beside each piece.
         riders: The small weights that come with rows that the tower looks up.
     """
 

@@ -30,7 +30,6 @@ class Stage:
 
     Attributes:
         number: The number of its device in the group.
-        op: The op with which it begins.
         reason: What put that op there; None if nothing but the place of its tower.
     """
 

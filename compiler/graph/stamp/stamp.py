@@ -45,7 +45,6 @@ class Bindings:
             loss scale if there is one.
         inverse_share: One over that share.
         role: The role of all ops of the tower, or None if each has that of the template.
-        micro_batches: The number of micro-batches in a step.
     """
 
     tower: Tower

@@ -86,7 +86,6 @@ class Refill:
 
     Attributes:
         value: Its value from the file; another may be fed in its place.
-        assign: Gives the region that value.
         ended: What is done after the last region of a variable, if anything.
     """
 

@@ -304,12 +304,7 @@ FLOPS_PER_BYTE = 10
 
 @frozen
 class Chain:
-    """The forward pass of a template as stages.
-
-    Attributes:
-        ops: The forward ops of each stage.
-        stages: What each stage costs.
-    """
+    """The forward pass of a template as stages."""
 
     ops: tuple[tuple[str, ...], ...]
     stages: tuple[Stage, ...]

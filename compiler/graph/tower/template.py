@@ -61,7 +61,6 @@ class CopiedRows:
     Attributes:
         rows: The rows, of which each is there once.
         shape: The shape of the rows, with axes of size one for the copies.
-        made_by: The op that makes the copies.
     """
 
     rows: str
@@ -78,7 +77,6 @@ class Gradient:
     Attributes:
         values: The gradient, or the gradients of rows of an embedding.
         indices: The numbers of these rows, or None if the gradient is dense.
-        copied: The rows of which these rows are copies, if they are.
     """
 
     values: str
@@ -122,7 +120,6 @@ class MomentExchange:
         name: The name of the exchange, the same in all towers.
         sent: Mean, variance and number of elements of the tower's own batch.
         received: The ports for the same figures of the whole batch, each None if the tower does not use it.
-        dtype: The type of the moments.
         shape: The shape of mean and variance.
         gradients_sent: For each part of the loss, its gradients by the received mean and variance.
         gradients_received: The ports for the sums of these over all towers, each None if it is not used.

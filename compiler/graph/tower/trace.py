@@ -248,7 +248,6 @@ class _Trace:
 
         Args:
             trained: The shape of each tensor in training, without the batch axis.
-            failed: The place of the step that failed in evaluation.
         """
         shapes = self.shapes()
         for call in self.model.calls:

@@ -24,7 +24,6 @@ def trim(
     """Return the template of a traced tower.
 
     Args:
-        graph: The graph in which the tower was traced.
         paths: The path in the model of each layer, by the name that Keras has for it.
         share_constants: Whether equal constants become one node. They must not if rules place parts of a
             tower.

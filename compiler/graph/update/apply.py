@@ -310,7 +310,6 @@ def take_turn(at: Spot, key: str, *, contested: bool, after: Sequence[Tensor] = 
     """Wait until no other update holds the mutex.
 
     Args:
-        key: The name of the mutex.
         contested: Whether other updates are possible. If not, there is no waiting.
         after: Tensors that must exist before the turn begins, so that no update waits for one that is not
             ready.

@@ -55,7 +55,6 @@ class Update:
     """One update.
 
     Attributes:
-        done: The names of the ops that end it.
         of_statistics: The names of the ops that give the statistics of batch normalization new values.
     """
 

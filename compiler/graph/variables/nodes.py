@@ -29,11 +29,7 @@ are, or a variable with that value."""
 
 @frozen
 class StepVariable:
-    """A variable of a graph that is being written.
-
-    Attributes:
-        name: Its name, which is that of its handle.
-    """
+    """A variable of a graph that is being written."""
 
     name: str
     type: str
@@ -163,11 +159,7 @@ class VariableWriter:
 
 @frozen
 class CutVariable:
-    """A tensor of a checkpoint that is several variables in the graph.
-
-    Attributes:
-        variables: The variable of each piece.
-    """
+    """A tensor of a checkpoint that is several variables in the graph."""
 
     shards: tuple[Shard, ...]
     variables: tuple[Any, ...] = field(repr=False)

@@ -88,7 +88,6 @@ class Coordination:
         state: A vector that `State.of` reads.
         claim: Claims an update if one may be claimed. The result is 1 or 0, followed by the state.
         join: Begins a new life of the worker, and gives back what it claimed in the one before.
-        leave: Sets that the worker has ended.
         lose: Sets that variables of the generation are lost.
         announce: Chief, [generation]: stops all other workers.
         open: Chief, [generation, step, examples]: lets them continue from a step.
@@ -192,7 +191,6 @@ class Table:
         Args:
             name: The name scope of the ops inside that of the table; an empty one means that of the table
                 itself.
-            after: The names of ops for which the ops wait.
         """
         scope = f"{SCOPE}/{name}" if name else SCOPE
         return Spot(self.ledger.writer("update"), scope, self.placed).waiting(after)

@@ -62,7 +62,6 @@ class WorkerExchange:
         publish: Local, chief: makes the mean of the copies of all workers what is evaluated and saved.
         staged: How many sums have been made and not been applied yet.
         unstage: Forgets these sums.
-        inbox: The messages for this worker.
         crossings: All messages between workers in a step.
         abroad: The names of the ops on the devices of other workers.
         kept: What workers keep for themselves of what they have not sent, by its names in checkpoints: what
@@ -142,7 +141,6 @@ def scores_in(
     """Write the parts of the loss, and states of metrics, that are in the sum of the reports of workers.
 
     Args:
-        total: The sum of the reports.
         present: One for each worker that has reported and zero for the others, if any may be missing.
     """
     kinds = tuple((each.dtype, each.known_shape) for each in scores)

@@ -49,7 +49,6 @@ class MeetingState:
         made: The steps that each worker has made, -1 if it has no weights.
         examples: The examples of the steps of each.
         ready: For each worker, the generation for which it has the weights.
-        left: For each worker, whether it has ended.
     """
 
     generation: int
@@ -83,7 +82,6 @@ class Meeting:
         open: Chief: lets steps be made.
         lose: [generation]: says that a step has broken.
         end: Chief: says that training is over.
-        leave: Says that the worker has ended.
         own: The worker's own numbers as a vector: [made, examples, number, global step].
         set_own: [made, examples, number, global step]: changes them.
     """

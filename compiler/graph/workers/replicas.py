@@ -71,7 +71,6 @@ class Stage:
 
     Attributes:
         size: How many times it has been kept and not been taken.
-        clear: Forgets it.
     """
 
     put: str

@@ -15,7 +15,6 @@ class Held:
     """A variable of a graph.
 
     Attributes:
-        name: The name of the op that is its handle.
         device: The name of its device in specs.
         kind: `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
     """

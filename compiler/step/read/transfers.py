@@ -52,7 +52,6 @@ class _Sending:
     """What a step sends: each tensor once for each pair of devices.
 
     Attributes:
-        tensors: The numbers of the tensors, those of a pair of devices together.
         pairs: The two devices of each as one number.
     """
 

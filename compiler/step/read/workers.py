@@ -38,7 +38,6 @@ class GraphPart:
     """A part of a graph that a session runs at once.
 
     Attributes:
-        arrows: What they wait for.
         own: The ops that each worker has on its own devices. The others are where the variables are.
         gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
         of_chief: The ops that other workers do not run, such as those of batch normalization's statistics.
@@ -286,7 +285,6 @@ def _joining(part: GraphPart, sent: Sequence[Arrow], source: Device) -> GraphPar
     Args:
         part: The part, without what waits for these tensors.
         sent: The tensors, each with an op that waits for it. A single one is sent as it is.
-        source: The device on which they are made.
     """
     made = {(each.source, each.tensor): each for each in sent}
     if len(made) == 1:

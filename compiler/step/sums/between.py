@@ -46,7 +46,6 @@ class Between:
     Attributes:
         places: The place of each worker's part.
         step: The number of the step, a scalar of dtype int64 that is the same for all workers.
-        sends: The ops that send messages.
         crossings: All messages of a step, those between other workers too.
         abroad: The names of the ops on the devices of other workers.
     """
@@ -122,7 +121,6 @@ class Between:
 
         Args:
             name: A name, which is the same for all workers.
-            own: The elements of this worker.
             sizes: How many each worker has.
         """
         values = [

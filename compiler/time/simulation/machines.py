@@ -170,12 +170,9 @@ class Thread:
     """A thread of the pool of a process.
 
     Attributes:
-        process: The number of the process.
-        number: The number of the thread in the pool.
         queue: The tasks that were given to the thread; a thread without work may take the last of them.
         inline: The tasks that the thread itself does next, which no other thread takes.
         idle: Whether the thread has nothing to do, and sleeps.
-        busy: Whether a task of the thread is active.
         waking: Whether the thread has been woken, and has not begun to look for work.
         last: The number of the bar that the thread ran last.
     """
@@ -275,7 +272,6 @@ class Gate:
 
     Attributes:
         needed: The ops on other devices that the clone waits for before it can make that.
-        ops: The ops that get it.
     """
 
     needed: frozenset[int]
@@ -287,7 +283,6 @@ class Abroad:
     """What a clone does on the devices of other processes.
 
     Attributes:
-        host: The process of the clone.
         count: For how many other clones this one stands.
         ops: The numbers of the ops there.
         waits: For each of them, how many inputs it has from the others.

@@ -73,7 +73,6 @@ class StandIns:
     """What servers do for clones that are not simulated.
 
     Attributes:
-        threads: The threads of the servers.
         simulated: The runs of the clones that are simulated, by number.
         runs: The runs of the others, several clones together in each.
     """

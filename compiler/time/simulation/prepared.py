@@ -43,9 +43,6 @@ class Send:
     """Hands a tensor of an op to the ops on another device that wait for it.
 
     Attributes:
-        source: The device of the op.
-        target: The device of the ops that wait.
-        link: The link that carries it.
         targets: The numbers of the ops that wait.
         times: To how many devices that are alike it is handed, one after the other. Only the last of them is
             simulated.
@@ -82,10 +79,6 @@ class PreparedStep:
         copies: By process: how many on its machine it stands for.
         pool: The threads of each process.
         awake: The cores that a process uses at least while it runs an op.
-        devices: The number of the device.
-        processes: The number of the process.
-        on_gpu: Whether it runs on a GPU.
-        op_costs: What it costs.
         demands: What it asks of its thread: with a GPU, only to be started.
         short: Whether it stays on the thread that has made it ready.
         waits: What it waits for, as a number of inputs.

@@ -15,11 +15,8 @@ class Bar:
     """An op while it ran.
 
     Attributes:
-        op: The index of the op.
         thread: The number of the thread in its process; -1 for the stream of a GPU.
         ready: When everything was there that it needs.
-        start: When it began.
-        end: When it was done.
         after: The index of the bar whose end let it begin: the last of its inputs, or what its thread did
             before; None if it waited for nothing.
         over: The index of the hop that brought its last input, or None if that came over no link.
@@ -39,8 +36,6 @@ class Hop:
     """A tensor on a link.
 
     Attributes:
-        source: The device that sends it.
-        target: The device that receives it.
         start: When the link began to carry it.
         end: When it had arrived.
         after: The index of the bar of the op that made it.

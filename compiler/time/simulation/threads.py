@@ -20,7 +20,6 @@ class Threads:
     """The pools of threads, one for each process.
 
     Attributes:
-        pools: By process: its threads.
         free: The threads that may take a task now.
     """
 

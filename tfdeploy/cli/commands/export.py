@@ -310,11 +310,7 @@ exit "$code"
 
 
 def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Sequence[str]) -> str:
-    """Return the script for `sbatch`.
-
-    Raises:
-        SpecError: The spec declares no jobs.
-    """
+    """Return the script for `sbatch`; raises SpecError if the spec declares no jobs."""
     jobs = spec.devices.jobs
     if not jobs:
         raise SpecError([errors.nothing_to_deploy(spec.devices.span or spec.span)])

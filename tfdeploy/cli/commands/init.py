@@ -152,7 +152,6 @@ class _Examples:
     """Examples that are to be looked at.
 
     Attributes:
-        path: The file or folder.
         masks: The folder of the masks of images; None to find out whether there is one.
         header: Whether the first row of CSV files names the columns, or their names; None to find out.
     """

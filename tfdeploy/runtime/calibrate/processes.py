@@ -59,7 +59,6 @@ def joined(answers: Sequence[Profile], spec: str) -> Profile:
     Args:
         answers: The answer of a process with one thread for each op, and if there are several cores, that of
             one with a thread for each core.
-        spec: The path of the spec.
     """
     first, *wide = answers
     known = {_key(each): each.alone for answer in wide for each in answer.ops if each.type not in ALONE}

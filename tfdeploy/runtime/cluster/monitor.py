@@ -87,7 +87,6 @@ class TaskMonitor(HealthMonitor):
     """Monitors tasks of a cluster. Tasks are asked in parallel, so that asking takes as long as the slowest.
 
     Args:
-        membership: The part of this process in the cluster.
         needed: The tasks to monitor. The task of this process itself is left out.
         say: Called with a sentence for each task that is missing or is back.
         timeout: The seconds that a task may be missing.

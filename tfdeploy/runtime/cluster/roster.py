@@ -75,7 +75,6 @@ class Word(JsonRecord):
     """What a worker says at its server.
 
     Attributes:
-        ready: Whether it could train.
         roster: The newest roster that it has entered; None before the first.
     """
 
@@ -89,11 +88,7 @@ def _number(word: Word) -> int:
 
 @define
 class Prepared:
-    """A graph for a group of workers, with all that training needs but a session.
-
-    Attributes:
-        starters: The ops that start streams.
-    """
+    """A graph for a group of workers, with all that training needs but a session."""
 
     compiled: CompiledGraph
     saving: Saving
@@ -271,7 +266,6 @@ class Crew:
         """Whether a task is gone: nothing listens at its address, or it has not answered for long.
 
         Args:
-            task: The number of the task.
             certain: Whether a task may count as gone of which only that is known that it does not answer.
         """
         silence = probe(self._address(task), PATIENCE)

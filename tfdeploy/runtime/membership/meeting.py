@@ -50,7 +50,6 @@ class Entry:
 
     Attributes:
         host: The name by which other machines reach its machine.
-        port: The port at which it will listen.
         machine: What processes have in common that reach each other by the loopback address.
     """
 

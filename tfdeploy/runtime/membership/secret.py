@@ -57,7 +57,6 @@ class Secret:
         """Whether a text is the token that shuts down the server with this incarnation.
 
         Args:
-            shutdown_token: The text that the server has received.
             incarnation: The name of one start of the server, so that a token of an earlier start is not
                 valid.
         """

@@ -108,11 +108,7 @@ class InputFiles:
 
 
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
-    """Check that a file may be written.
-
-    Raises:
-        RunError: If another file would be replaced.
-    """
+    """Check that a file may be written; raises RunError if another file would be replaced."""
     if not force and output.is_file() and not is_own(output):
         raise RunError(errors.foreign_output(output=str(output)))
 

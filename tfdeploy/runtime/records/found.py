@@ -40,7 +40,6 @@ class FoundRun(JsonRecord):
         step: The last step that the directory tells of.
         split: The split of the scores; None if there are none.
         scores: The loss and the metrics by name: those of the result, else the last of the history.
-        examples_per_second: The speed of the training.
         settings: The values of its spec by path; empty if the spec was not written.
     """
 

@@ -140,11 +140,7 @@ OPEN_FILES = Path("/proc/self/fd")
 
 @frozen
 class DirectoryGuard:
-    """The run directory, which is held open so that it is noticed if it is moved or removed.
-
-    Attributes:
-        descriptor: The descriptor that holds it open.
-    """
+    """The run directory, which is held open so that it is noticed if it is moved or removed."""
 
     path: Path
     descriptor: int
@@ -172,11 +168,7 @@ class DirectoryGuard:
 
 @contextmanager
 def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
-    """Hold the directory `path` open during the block.
-
-    Raises:
-        RunError: The directory cannot be opened.
-    """
+    """Hold the directory `path` open during the block; raises RunError if the directory cannot be opened."""
     with usable(path, span):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -33,13 +33,8 @@ class CloneThreads(Generic[T]):
     updates end. If one raises an exception, no further one begins, and `result` raises the exception.
 
     Args:
-        loops: The training ops of each clone.
         update: Makes one update of a clone; the second argument is whether it is the first one of the clone.
         staleness: The most updates by which a clone may be ahead of the slowest one; None for no bound.
-
-    Attributes:
-        begun: The number of updates that have begun.
-        made: The number of updates of each clone that have ended.
     """
 
     def __init__(

@@ -24,8 +24,6 @@ class StepRange:
     """The steps that a process is to make.
 
     Attributes:
-        first: The global step before the first of them.
-        last: The global step after the last of them.
         left_out: The number of examples at the end of the last epoch that do not fill a step.
     """
 

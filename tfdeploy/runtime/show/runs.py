@@ -82,11 +82,7 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 
 
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
-    """Read the curves of a score.
-
-    Raises:
-        RunError: If a run has no history, or no run has the score.
-    """
+    """Read the curves of a score; raises RunError if a run has no history, or no run has the score."""
     curves: list[Curve] = []
     known: set[str] = set()
     for run in runs:

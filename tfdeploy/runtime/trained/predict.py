@@ -54,7 +54,6 @@ def predict(
 
     Args:
         examples: The `.csv` or `.npz` file with the examples.
-        predictions: The `.csv` or `.npz` file to write.
         warn: Called with a warning if examples are the cause of outputs that are not finite.
         split: The split whose transforms are applied; by default `test`, else `validation`, else `train`.
         force: Whether `predictions` is replaced even if it has no predictions of the same outputs.

@@ -55,7 +55,6 @@ class Case:
         pack: The size of a bucket of packed gradients in bytes; None for no packing.
         average_slots: Whether slots of optimizers are averaged as well (local).
         workers: The number of workers of a cluster with two parameter servers; 0 for one process.
-        between: Whether each worker has a graph of its own.
     """
 
     mode: ir.Mode

@@ -69,7 +69,6 @@ class FedGraph:
         """Feed all pipes for training from arrays: of each step's examples, every pipe takes the next part.
 
         Args:
-            arrays: The examples of all steps, by the names of inputs.
             before: The number of examples of a step that other graphs take before this one.
             total: The number of examples of a step of all graphs; 0 if there is no other graph.
         """

@@ -193,7 +193,6 @@ class Network:
         """Make the layers of a model.
 
         Args:
-            model: The model as a flat graph of layer calls.
             towers: Whether to use the layers of `normalization`, and not only those of Keras.
         """
         network = cls(model, [make_layer(node, base, towers=towers) for node in model.layers])

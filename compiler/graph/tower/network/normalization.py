@@ -96,7 +96,6 @@ class Exchanges:
         """Return the mean and variance of the batches of all clones.
 
         Args:
-            path: The path of the layer in the model.
             mask: Which positions of it count, or None if all do.
             masked: Computes the mean and variance of this tower's batch if there is a mask.
 

@@ -54,7 +54,6 @@ class _Kind:
     Attributes:
         base: The class that its objects have, or None if any function will do.
         arguments: The numbers of arguments of a function that is the object itself.
-        wrap: Makes the object from a function and its name.
     """
 
     noun: str

@@ -22,7 +22,7 @@ from tfdeploy.runtime.cluster.roster import Changed, Crew
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Membership, Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
-from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.engine import Engine, ServedSession
 from tfdeploy.runtime.stop import StopSignals, in_background
 from tfdeploy.runtime.watchdog import OTHERS, HealthMonitor
 
@@ -64,7 +64,8 @@ class SessionTarget:
             config.device_filters.extend(f"/job:{each.job}/task:{each.index}" for each in tasks)
         if self.membership is not None and self.needs_monitor is not None:
             config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
-        return tf.compat.v1.Session(self.url, graph=graph or compiled.graph, config=config)
+        opening = ServedSession if self.url else tf.compat.v1.Session
+        return opening(self.url, graph=graph or compiled.graph, config=config)
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
         """Wait until all tasks that are needed are running.

@@ -26,7 +26,7 @@ from tfdeploy.runtime.cluster.roster import SAY_AFTER, Changed, Crew, Roster, or
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
-from tfdeploy.runtime.session.engine import Engine, StepReport
+from tfdeploy.runtime.session.engine import Engine, Refused, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
 from tfdeploy.runtime.session.steps import StepResult, Steps, SyncSteps
 from tfdeploy.runtime.show.reporting import Reporter, duration
@@ -329,8 +329,12 @@ class WorkerLoop:
                 group.run(group.ops.leave)
                 return step
             feed_training(group.engine, self.stream, state.examples)
-            with located_examples(f"a step after {state.global_step}", group.engine, self.stream):
-                (self._updates if group.exchange.step is not None else self._gradients)(group)
+            try:
+                with located_examples(f"a step after {state.global_step}", group.engine, self.stream):
+                    (self._updates if group.exchange.step is not None else self._gradients)(group)
+            except Refused as fault:
+                if not group.engine.has_only_read(fault):
+                    raise
             if self.stop.received is not None:
                 group.run(group.ops.join)  # which gives back what was claimed
                 return group.state().global_step

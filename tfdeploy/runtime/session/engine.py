@@ -6,11 +6,12 @@ put each op, which the placement map then shows.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +30,7 @@ from tfdeploy.runtime.watchdog import Activity, HealthMonitor
 
 PATIENCE = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
+T = TypeVar("T")
 
 
 @frozen
@@ -134,7 +136,8 @@ class Engine:
         run = fed_callable(self.session, list(distinct.values()), feeds)
 
         def fed(*values: Any) -> Any:
-            found = dict(zip(tensors, run(*values), strict=True))
+            returned = sent_again(lambda: run(*values), flat)
+            found = dict(zip(tensors, returned, strict=True))
             return tf.nest.pack_sequence_as(fetches, [found.get(each) for each in names])
 
         return fed
@@ -156,6 +159,11 @@ class Engine:
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of variables, by their names in a checkpoint."""
         return self.saving.values(self.session.run, names)
+
+    def has_only_read(self, refused: Refused) -> bool:
+        """Whether a step that a server has refused has at most read examples."""
+        entries = self.compiled.ledger.entries
+        return all(each.name in entries and entries[each.name].role == "input" for each in refused.ran)
 
     # --- data ---------------------------------------------------------------------------------------------
 
@@ -340,3 +348,144 @@ def _changes(node: Any) -> Iterator[tuple[int, int]]:
             scratch[size] -= 1
             continue
         yield time, size
+
+
+# --- requests that a server refuses ------------------------------------------------------------------------
+#
+# A server refuses a request whose number is among those of the last 100,000. TensorFlow draws the number of
+# each run in a thread that it has just started, whose generator has one of 2^32 seeds. So every 43,000th
+# request is refused although nobody has sent it before: `docs/adr/0011-refused-requests.md`.
+
+
+_REFUSED = re.compile(r"^From /job:(\w+)/replica:\d+/task:(\d+):\s+The same RunGraph \(Worker\) request was ")
+MOST_REFUSED = 5
+"""How many times in a row a run is sent again. A second refusal is already as good as impossible."""
+
+_HARMLESS = {
+    "Assert",
+    "BarrierReadySize",
+    "ConditionalAccumulator",
+    "FIFOQueueV2",
+    "IteratorV2",
+    "MutableHashTableV2",
+    "HashTableV2",
+    "Placeholder",
+    "QueueSizeV2",
+    "ReadVariableOp",
+    "ResourceAccumulatorNumAccumulated",
+    "ResourceConditionalAccumulator",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "StageSize",
+    "VarHandleOp",
+    "VarIsInitializedOp",
+    "VariableShape",
+}
+"""The types of ops that TensorFlow counts as stateful, and that leave everything as it was."""
+
+_HANDLES = {each for each in _HARMLESS if each.endswith(("QueueV2", "TableV2", "IteratorV2", "HandleOp"))}
+_KNOWN_BEFORE = {"Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "BroadcastGradientArgs"}
+"""The types of ops that the graph optimizer may replace by a value that waits for nothing."""
+
+
+class Refused(tf.errors.AbortedError):  # type: ignore[misc]  # TensorFlow says nothing of its types
+    """A server has refused its part of a run.
+
+    Attributes:
+        ran: The ops of other servers that may have changed something nevertheless.
+    """
+
+    def __init__(self, fault: tf.errors.OpError, ran: Sequence[tf.Operation]) -> None:
+        super().__init__(None, None, fault.message)
+        self.ran = tuple(ran)
+
+
+def task_that_refused(fault: BaseException) -> str | None:
+    """Return the task that has refused its part of a run, such as `/job:ps/task:0`; else None."""
+    found = _REFUSED.match(fault.message) if isinstance(fault, tf.errors.AbortedError) else None
+    return None if found is None else f"/job:{found[1]}/task:{found[2]}"
+
+
+def ran_without(ops: Iterable[tf.Operation], task: str) -> list[tf.Operation]:
+    """Return the ops of a run that may have changed something although a task has refused its part.
+
+    No op of that task has run, and so none that needs the value of one, or waits for one that changes
+    something.
+
+    Args:
+        ops: The ops that were asked for.
+        task: The task, such as `/job:ps/task:0`.
+    """
+    needed, after = dict[str, tf.Operation](), dict[str, list[tf.Operation]]()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        if op.name in needed:
+            continue
+        needed[op.name] = op
+        before = [*(each.op for each in op.inputs), *op.control_inputs]
+        for each in before:
+            after.setdefault(each.name, []).append(op)
+        pending += before
+    kept = set[str]()  # the ops that have not run
+    pending = [op for op in needed.values() if _is_at(op, task) and _counts(op)]
+    while pending:
+        op = pending.pop()
+        if op.name not in kept and op.type not in _KNOWN_BEFORE:
+            kept.add(op.name)
+            pending += after.get(op.name, [])
+    return [each for each in needed.values() if _changes_something(each) and each.name not in kept]
+
+
+def _is_at(op: tf.Operation, task: str) -> bool:
+    job, number = task.rsplit("/", 1)
+    return {job.strip("/"), number} <= {*op.device.split("/")}
+
+
+def _counts(op: tf.Operation) -> bool:
+    """Whether what needs an op waits for it in any case."""
+    return op.op_def.is_stateful and op.type not in _HANDLES
+
+
+def _changes_something(op: tf.Operation) -> bool:
+    return op.op_def.is_stateful and op.type not in _HARMLESS
+
+
+def sent_again(run: Callable[[], T], fetches: Any) -> T:
+    """Return what a run returns, which is sent again if a server has refused it and nothing has changed.
+
+    Args:
+        run: Sends the run.
+        fetches: The ops and tensors of the run, in lists and dicts.
+
+    Raises:
+        Refused: If a server has refused its part of the run, and others may have done theirs.
+    """
+    for _ in range(MOST_REFUSED):
+        try:
+            return run()
+        except tf.errors.AbortedError as fault:
+            task = task_that_refused(fault)
+            if task is None:
+                raise
+            if ran := ran_without(_ops_of(fetches), task):
+                raise Refused(fault, ran) from fault
+    return run()
+
+
+def _ops_of(fetches: Any) -> list[tf.Operation]:
+    return [getattr(each, "op", each) for each in tf.nest.flatten(fetches)]
+
+
+class ServedSession(tf.compat.v1.Session):  # type: ignore[misc]  # TensorFlow says nothing of its types
+    """A session at a server, whose runs are sent again as `sent_again` does."""
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Do what every session does."""
+        once = super().run
+        return sent_again(lambda: once(fetches, feed_dict, options, run_metadata), fetches)
+
+    def make_callable(self, fetches: Any, *given: Any, **more: Any) -> Callable[..., Any]:
+        """Do what every session does."""
+        run = super().make_callable(fetches, *given, **more)
+        return lambda *values: sent_again(lambda: run(*values), fetches)

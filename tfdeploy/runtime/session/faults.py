@@ -27,7 +27,7 @@ from dsl.errors.data import out_of_range
 from dsl.files.regular import system_reason
 from dsl.source import Span
 from tfdeploy.data import Stream
-from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.engine import Engine, task_that_refused
 
 FULL = ("no space left", "quota exceeded", "file too large")
 
@@ -206,6 +206,9 @@ def reason_of(fault: Exception) -> str:
     """
     if isinstance(fault, OSError):
         return system_reason(fault)
+    if (task := task_that_refused(fault)) is not None:
+        _, job, number = task.split("/")
+        return f"{job[4:]}:{number[5:]} has taken a new request for one that it had already got"
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
     *_, said = _NODE.split(_TASK.sub("", text))  # what comes before says where in Python the op was made
     lines = [

@@ -147,9 +147,15 @@ class StepResult:
 
 
 class Steps(ABC):
-    """Makes steps; `stride` is the most by which the global step may move in one call of `next`."""
+    """Makes steps.
+
+    Attributes:
+        stride: The most by which the global step may move in one call of `next`.
+        can_repeat: Whether `next` makes a step again that has failed without a change.
+    """
 
     stride = 1
+    can_repeat = True
 
     @abstractmethod
     def next(self, *, logged: bool, until: int) -> StepResult:
@@ -214,6 +220,8 @@ class SyncSteps(Steps):
 
 class AsyncSteps(CloneThreads[StepResult], Steps):
     """Every clone makes updates in a thread of its own, independently of the others."""
+
+    can_repeat = False  # the threads have ended
 
     def __init__(self, engine: Engine) -> None:
         compiled = engine.compiled

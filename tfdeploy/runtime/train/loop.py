@@ -20,7 +20,8 @@ from tfdeploy.runtime.cluster.worker_steps import chief_steps
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.checkpoints import Checkpoints
-from tfdeploy.runtime.session.engine import Engine, StepReport
+from tfdeploy.runtime.session.data import feed_training
+from tfdeploy.runtime.session.engine import Engine, Refused, StepReport
 from tfdeploy.runtime.session.faults import located, located_examples
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
 from tfdeploy.runtime.show.reporting import Reporter
@@ -226,8 +227,14 @@ class Trainer:
         if self.profile is not None and not first:
             self.profile.before()
         begun = time.perf_counter()
-        with self.engine.activity.doing(f"step {self.step + 1}", kind="step"), self._located():
-            done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
+        try:
+            with self.engine.activity.doing(f"step {self.step + 1}", kind="step"), self._located():
+                done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
+        except Refused as fault:
+            if not (steps.can_repeat and self.engine.has_only_read(fault)):
+                raise
+            feed_training(self.engine, self.stream, self.examples)  # so that the step reads the same again
+            return
         spent = time.perf_counter() - begun
         self.engine.progress()
         if first:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from attrs import define, field, frozen
+from lsprotocol import types
 
 from dsl import schema, syntax
 from dsl.ir import SPLITS
@@ -17,6 +18,19 @@ Kind: TypeAlias = Literal[
     "constant", "layer", "binding", "shared", "input", "parameter", "metric", "job", "example"
 ]
 """What a name is of. An `input` is of a model and has the name of a tensor of the examples, an `example`."""
+
+TYPES: Mapping[Kind, tuple[types.CompletionItemKind, str]] = {
+    "constant": (types.CompletionItemKind.Constant, "variable"),
+    "layer": (types.CompletionItemKind.Class, "class"),
+    "binding": (types.CompletionItemKind.Variable, "variable"),
+    "shared": (types.CompletionItemKind.Variable, "variable"),
+    "input": (types.CompletionItemKind.Variable, "variable"),
+    "parameter": (types.CompletionItemKind.TypeParameter, "parameter"),
+    "metric": (types.CompletionItemKind.Property, "property"),
+    "job": (types.CompletionItemKind.Module, "namespace"),
+    "example": (types.CompletionItemKind.Variable, "variable"),
+}
+"""What the protocol calls each kind of names, as something to complete and as a semantic token."""
 
 _ATTRIBUTES = frozenset(schema.BLOCKS["model"].names)
 

@@ -19,7 +19,7 @@ from grammar.reports import MOST_TOKENS
 from tfdeploy.lsp import slots
 from tfdeploy.lsp.documents import Document
 from tfdeploy.lsp.known import Placed, shapes_of, written
-from tfdeploy.lsp.names import Names
+from tfdeploy.lsp.names import TYPES, Names
 from tfdeploy.lsp.settings import TOKEN_TYPES
 from tfdeploy.lsp.slots import function_around
 
@@ -30,17 +30,6 @@ _OF_PARTS = {
     **dict.fromkeys(("INTEGER", "FLOAT", "QUANTITY"), "number"),
     **dict.fromkeys(("ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH"), "operator"),
     "COMMENT": "comment",
-}
-_OF_NAMES = {
-    "constant": ("variable", _READONLY),
-    "layer": ("class", 0),
-    "binding": ("variable", 0),
-    "shared": ("variable", 0),
-    "input": ("variable", 0),
-    "parameter": ("parameter", 0),
-    "metric": ("property", 0),
-    "job": ("namespace", 0),
-    "example": ("variable", 0),
 }
 
 
@@ -57,7 +46,7 @@ def semantic_tokens(
                 kinds.setdefault(span.start, (span.end, kind, 0))  # a callee is known from its call already
     for use in names.uses:
         if use.span.source.name == document.source.name:
-            kind, modifiers = _OF_NAMES[use.symbol.kind]
+            kind, modifiers = TYPES[use.symbol.kind][1], _READONLY if use.symbol.kind == "constant" else 0
             quoted = document.text[use.span.start - 1 : use.span.start] == '"'
             if not quoted:
                 modifiers |= _DEFINITION if use.is_definition else 0

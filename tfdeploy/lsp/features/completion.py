@@ -16,18 +16,10 @@ from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.documents import Document
-from tfdeploy.lsp.names import Names, Place, Use
+from tfdeploy.lsp.names import TYPES, Names, Place, Use
 from tfdeploy.lsp.slots import Slot, function_of, slot_at
 
 _Kind = types.CompletionItemKind
-_KINDS = {
-    "constant": _Kind.Constant,
-    "layer": _Kind.Class,
-    "binding": _Kind.Variable,
-    "shared": _Kind.Variable,
-    "input": _Kind.Variable,
-    "parameter": _Kind.TypeParameter,
-}
 _TENSORS = ("binding", "input", "parameter")
 SNIPPETS = {
     "tfdeploy": "tfdeploy = ${1:1}",
@@ -274,7 +266,7 @@ class _Offers:
         for wanted in kinds:
             for name, use in self._known.items():
                 if use.symbol.kind == wanted and name != "_":
-                    self.add(name, _KINDS[wanted], _line(use))
+                    self.add(name, TYPES[use.symbol.kind][0], _line(use))
 
     def _keras(self, category: str) -> None:
         for name, call in _calls(Slot("value", Type("keras", of=category)), category):

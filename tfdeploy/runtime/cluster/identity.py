@@ -216,39 +216,37 @@ class ServerIdentity:
 
 def ask(address: str, timeout: float) -> Answer | NoAnswer:
     """Ask the server at `address` for its identity. May be called from any thread."""
+    found = _published(address, timeout, IDENTITY)
+    if isinstance(found, NoAnswer):
+        return found
+    task, text = found
+    return Answer(task, Identity.read(text) if text is not None else None)
+
+
+def read_text(address: str, timeout: float, name: str) -> str | None:
+    """Return a text that was published at a server; empty if there is none, None if it does not answer."""
+    found = _published(address, timeout, name)
+    return None if isinstance(found, NoAnswer) else found[1] or ""
+
+
+def _published(address: str, timeout: float, name: str) -> tuple[Task, str | None] | NoAnswer:
+    """Return the task of a server, and a text that was published there; None if there is none."""
     silence = probe(address, timeout)
     if silence is not None:
         return silence
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        text = _read(IDENTITY)
-    try:
-        with _session(address, text.graph, timeout) as session:
-            try:
-                identity = Identity.read(session.run(text).decode(errors="replace"))
-            except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-                identity = None
-            return Answer(_task_of(session.list_devices()), identity)
-    except tf.errors.OpError:
-        return NoAnswer("silent", NOTHING_ANSWERS)
-
-
-def read_text(address: str, timeout: float, name: str) -> str | None:
-    """Return a text that was published at a server; empty if there is none, None if it does not answer."""
-    if probe(address, timeout) is not None:
-        return None
-    import tensorflow as tf
-
-    with tf.Graph().as_default(), tf.device(CPU):
         text = _read(name)
     try:
         with _session(address, text.graph, timeout) as session:
-            return str(session.run(text).decode(errors="replace"))
-    except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-        return ""
+            try:
+                found = str(session.run(text).decode(errors="replace"))
+            except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+                found = None
+            return _task_of(session.list_devices()), found
     except tf.errors.OpError:
-        return None
+        return NoAnswer("silent", NOTHING_ANSWERS)
 
 
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:

@@ -353,9 +353,6 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> StepForecast
 
     Args:
         profile: The file of a profile; by default the one beside the spec, if there is one.
-
-    Raises:
-        RunError: If the file is no profile.
     """
     return forecast_time(compiled.sized_step, find_profile(compiled.plan.spec.path, profile))
 

@@ -1,7 +1,6 @@
 """The table of all diagnostic codes, sorted by number. A code is never reused.
 
-The number and the name of a code are written only here; `tfdeploy/pages/TFDxxx.md` explains the code. To add
-a code, add a row at the place of its number, write its page, and use it in a row of `dsl/errors/`.
+The number and the name of a code are written only here; `tfdeploy/pages/TFDxxx.md` explains the code.
 """
 
 from __future__ import annotations

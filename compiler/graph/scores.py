@@ -141,11 +141,7 @@ def combine_metric(at: Spot, node: ObjectiveNode, towers: Sequence[StampedTower]
 
 
 def metric_of(at: Spot, node: ObjectiveNode, metric: Any, states: Sequence[Tensor]) -> MetricTensors:
-    """Write the metric for states that have been added up.
-
-    Raises:
-        SpecError: Code of the user's raises an exception.
-    """
+    """Write the metric for states that have been added up."""
 
     def result(states: Sequence[tf.Tensor]) -> tf.Tensor:
         with stateless(), refusal(node.label, [], node.span):

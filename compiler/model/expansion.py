@@ -127,11 +127,7 @@ def own_arguments(block: ir.LayerBlock, call: ir.Call) -> dict[str, ir.Value]:
 
 
 def arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
-    """Return the values of a block's parameters in one use of it.
-
-    Raises:
-        SpecError: An argument is arithmetic without a result.
-    """
+    """Return the values of a block's parameters in one use of it."""
     values = {each.name: each.default for each in block.parameters if each.has_default}
     values |= {
         each.name: evaluate(value, outer) for each, value in zip(block.parameters, call.args, strict=False)

@@ -170,7 +170,6 @@ def read_trace(path: Path | str) -> RunTrace:
 
     Raises:
         BadRecord: If the file is no trace.
-        OSError: If it cannot be read.
     """
     return read_record(path, RunTrace, LIMIT)
 

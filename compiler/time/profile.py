@@ -176,7 +176,6 @@ def read_profile(path: Path | str) -> Profile:
 
     Raises:
         RunError: If the file is no profile, or one of a major version that is not known.
-        OSError: If the file cannot be read.
     """
     try:
         found = read_record(path, Profile, LIMIT)
@@ -226,7 +225,6 @@ def find_profile(spec: str, path: str | None) -> FoundProfile | None:
 
     Raises:
         RunError: If the file is no profile.
-        OSError: If it cannot be read.
     """
     beside = profile_beside(spec)
     if path is None and not beside.is_file():

@@ -1,8 +1,4 @@
-"""Checks of a spec that need no devices, in a file for each subject.
-
-To add a check, write a function from `Facts` to diagnostics in the file of its subject, and add it to one of
-the two tuples below.
-"""
+"""Checks of a spec that need no devices, in a file for each subject."""
 
 from __future__ import annotations
 

@@ -143,10 +143,6 @@ class Builder:
             timed: Whether the time of a step is forecast, if something is known to forecast it from. It
                 always is with `forecast`.
             because: Why a graph is needed; it is said if there are so many clones that this takes long.
-
-        Raises:
-            SpecError: If the graph cannot be built.
-            RunError: If the file is no profile.
         """
         from compiler.time.profile import find_profile
         from tfdeploy.runtime.adapted import adapted

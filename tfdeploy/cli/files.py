@@ -82,11 +82,7 @@ STDIN = "-"
 
 
 def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
-    """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
-
-    Raises:
-        SpecError: Standard input is no text, or is too large.
-    """
+    """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input."""
     name, text = path, None
     if stdin and path == STDIN:
         source = standard_input()
@@ -203,7 +199,6 @@ def read_map(path: str) -> AnyMap:
 
     Raises:
         RunError: If the file is no map, or one of a format that is not known.
-        OSError: If it cannot be read.
     """
     from compiler.kinds import reading
     from dsl.files.typed_json import BadRecord

@@ -1,8 +1,7 @@
 """The examples of a spec: the sources and transforms of its `data` block, read through tf.data.
 
 `open_split` checks a split against its files and the model's inputs and gives a `Stream`, which makes
-datasets in whatever graph is current. To add a source: a class in a file of its own, a row in `SOURCES`, a
-row in the schema of the language.
+datasets in whatever graph is current.
 """
 
 from __future__ import annotations

@@ -84,7 +84,6 @@ def prove(
 
     Raises:
         DifferentError: The spec and the model differ.
-        SpecError: The spec cannot be compiled.
     """
     trained = _trained(spec, model)
     known = with_vocabularies(elaborate(spec), Path(spec.path).parent)

@@ -120,7 +120,6 @@ def adapted(plan: AnyPlan, *, must: bool = False) -> AnyPlan:
         must: Whether there must be a fitting record, because weights were trained with it.
 
     Raises:
-        SpecError: If a layer cannot learn where it is, or from its examples.
         RunError: If the data cannot be read, or a record that must be there does not fit.
     """
     wanted = {each.path: each for each in adapting_layers(plan.model)}

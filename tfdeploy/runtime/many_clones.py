@@ -38,10 +38,6 @@ def map_by_kinds(
     """Return the map of the clones of a spec by kinds, or why the graph of all of them has to be built.
 
     The reason is written after "because".
-
-    Raises:
-        SpecError: If the spec does not fit its devices.
-        RunError: If the file is no profile.
     """
     machine = find_profile(spec.path, profile)
     plan = plan_of(spec, emulate=emulate, verbose=verbose)

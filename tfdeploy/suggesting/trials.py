@@ -131,12 +131,7 @@ class Trials:
         return found
 
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
-        """Return a placement of many clones.
-
-        Raises:
-            NotAlikeError: The clones are not alike; the message says why, after "because".
-            SpecError: The spec is wrong.
-        """
+        """Return a placement of many clones."""
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import many_of
 

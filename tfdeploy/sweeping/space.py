@@ -113,7 +113,6 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
     Raises:
         BadSpaceError: If it is not such a file.
-        OSError: If it cannot be read.
     """
     try:
         found = yaml.safe_load(read_text(path))

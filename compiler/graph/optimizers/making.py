@@ -42,12 +42,7 @@ _OF_ALL_WEIGHTS = ("apply", "apply_gradients", "_backend_apply_gradients")
 
 
 def make_groups(update: ir.Update, base: str = ".") -> tuple[Group, ...]:
-    """Return the groups of weights that `update` names, each with its update rule.
-
-    Raises:
-        SpecError: An argument is not known, or Keras refuses its value.
-        RunError: The user's own code fails.
-    """
+    """Return the groups of weights that `update` names, each with its update rule."""
     found = []
     for number, each in enumerate(update.optimizers):
         optimizer = make_optimizer(each.optimizer, base, group=number)

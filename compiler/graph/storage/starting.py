@@ -62,9 +62,6 @@ def starting_weights(
 
     Args:
         say: Called with a line of text before a file is downloaded, and about what is not used of a file.
-
-    Raises:
-        RunError: A file cannot be downloaded or read, or has other weights or shapes.
     """
     plan, train = compiled.plan, compiled.plan.spec.train
     found = read_pretrained(compiled, str(base), say)

@@ -315,11 +315,7 @@ def create_variables(
 
 
 def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[str, WeightInfo]:
-    """Return what there is a variable for: every weight, or the pieces into which the rules cut it.
-
-    Raises:
-        SpecError: A weight cannot be cut as its rule says.
-    """
+    """Return what there is a variable for: every weight, or the pieces into which the rules cut it."""
     found: dict[str, WeightInfo] = {}
     for info in weights.values():
         shards = pieces_of(rulebook, info.name, info.shape, info.bytes)

@@ -154,11 +154,7 @@ class Archive:
         return info.header_offset + LOCAL_HEADER + name + extra
 
     def pieces(self, array: Array, rows: int) -> Iterator[np.ndarray]:
-        """Yield the examples of `array`, at most `rows` at a time.
-
-        Raises:
-            RunError: The array cannot be read, or is damaged.
-        """
+        """Yield the examples of `array`, at most `rows` at a time."""
         native = array.stored.newbyteorder("=")
         with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
             if array.columns_first:

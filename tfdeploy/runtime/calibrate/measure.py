@@ -80,7 +80,6 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait) -> Profile:
     tasks of this machine is measured as well.
 
     Raises:
-        SpecError: If the graph of the spec cannot be built.
         RunError: If a layer learns from data that cannot be read, or TensorFlow refuses made-up examples.
     """
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)

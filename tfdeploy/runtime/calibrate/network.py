@@ -97,11 +97,7 @@ class LinkMeasurement:
     _found: dict[str, list[StepTime]] = field(factory=dict, repr=False)
 
     def take_turn(self) -> None:
-        """Make some steps of each kind.
-
-        Raises:
-            RunError: If the other process has ended, or cannot be reached.
-        """
+        """Make some steps of each kind."""
         with _told():
             for name, step in self.steps.items():
                 self._found.setdefault(name, []).append(self._turn(step))

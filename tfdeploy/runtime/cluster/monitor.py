@@ -444,7 +444,6 @@ def running_cluster(spec: ir.Spec, environment: Mapping[str, str]) -> Membership
 
     Raises:
         SpecError: If the addresses of the tasks are not known.
-        RunError: If TF_CONFIG does not fit the spec.
     """
     known = find_membership(spec, environment) or _read_record(spec) or who_met(spec)
     if known is None:

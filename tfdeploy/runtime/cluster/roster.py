@@ -334,7 +334,6 @@ class Crew:
         """Call a roster of all that are there, as soon as these are enough.
 
         Raises:
-            RunError: If too few are there for too long.
             Replaced: If another worker has become the chief.
         """
         begun, said = time.monotonic(), SAY_AFTER

@@ -73,9 +73,6 @@ class SessionTarget:
         Args:
             why: What is waited for, such as `to start training`.
             check: Called while it waits; it may raise an exception.
-
-        Raises:
-            RunError: If that takes too long, or waiting cannot help.
         """
         if self.needs_monitor is not None and self.crew is None:
             self.needs_monitor.check = check

@@ -275,9 +275,6 @@ class WorkerLoop:
         """Train until the chief ends the training or a signal comes, and return the global step then.
 
         If a task is lost, the worker waits until it is back.
-
-        Raises:
-            RunError: If that takes too long, or the data cannot be read.
         """
         self._saving = add_saving(self.compiled)
         while (step := self._train_while_all_are_there()) is None:

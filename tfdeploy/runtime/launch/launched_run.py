@@ -70,11 +70,7 @@ class TaskOutput:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Append what each task writes to a file of its own in the run directory during the block.
-
-        Raises:
-            RunError: The run directory cannot be used.
-        """
+        """Append what each task writes to a file of its own in the run directory during the block."""
         directory = RunDirectory.of(self._spec)
         directory.make(self._spec)
         tasks = tasks_of(self._spec)

@@ -61,9 +61,6 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
 
     Args:
         text: The whole content, written as UTF-8. Bytes of names that are no UTF-8 are written as escapes.
-
-    Raises:
-        RunError: The file cannot be written.
     """
     with replacing(path, follow=follow) as beside:
         beside.write_bytes(text.encode(errors="backslashreplace"))
@@ -121,11 +118,7 @@ def require_new(paths: Iterable[Path]) -> None:
 
 
 def write_new(files: Mapping[Path, bytes]) -> None:
-    """Write files and their folders, or none of the files if one cannot be written or is there.
-
-    Raises:
-        RunError: One cannot be written, or would be replaced.
-    """
+    """Write files and their folders, or none of the files if one cannot be written or is there."""
     require_new(files)
     with ExitStack() as undo:
         for path, data in files.items():
@@ -155,9 +148,6 @@ def write_output(output: Path, text: str) -> None:
         output: The file, pipe or device. If it is a symbolic link, the file to which the link leads is
             replaced.
         text: The whole content, written as UTF-8.
-
-    Raises:
-        RunError: The text cannot be written.
     """
     with writing(output):
         if output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir():

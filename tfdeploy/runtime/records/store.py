@@ -132,9 +132,6 @@ class Store:
         """Write the manifest of a checkpoint whose files are on the disk, which makes it count.
 
         The digests of the manifest are filled in here.
-
-        Raises:
-            RunError: The manifest cannot be written.
         """
         prefix = self.prefix(manifest.step)
         with_index = evolve(manifest, index_sha256=_index_digest(prefix))

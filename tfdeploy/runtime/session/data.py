@@ -60,11 +60,7 @@ def open_stream(
 
 
 def require_shares(plan: Plan, stream: Stream) -> None:
-    """Check that each clone or worker that reads a share of the training data has an example.
-
-    Raises:
-        RunError: If one of them has none.
-    """
+    """Check that each clone or worker that reads a share of the training data has an example."""
     stream.require_shares(names_of_shares(plan), clones=each_clone_reads(plan))
 
 

@@ -67,7 +67,6 @@ class TrainedModel:
                 one if the spec asks for the best, else the newest one that can be read.
 
         Raises:
-            SpecError: If the graph cannot be built, or this machine cannot hold its variables.
             RunError: If there is no such checkpoint.
         """
         spec = _on_this_machine(spec) if spec.devices.jobs else spec
@@ -213,9 +212,6 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
     `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`.
-
-    Raises:
-        RunError: The files cannot be written.
     """
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,6 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
 
     Raises:
         SpecError: The spec has no training data.
-        RunError: The training data cannot be read.
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])

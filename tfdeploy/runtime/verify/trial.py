@@ -130,7 +130,6 @@ class LocatedSession:
         """Run a part of the graph.
 
         Raises:
-            RunError: TensorFlow refuses something.
             OpError: A task was lost.
         """
         with located(COMBINATION, self.compiled, lost=self.lost):
@@ -255,11 +254,7 @@ class TrialSetup:
     towers: dict[int, FedGraph] = field(factory=dict, repr=False)
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
-        """Return the graph of a combination, or of one of its workers, without random numbers.
-
-        Raises:
-            SpecError: If the graph cannot be built, or this machine cannot hold its variables.
-        """
+        """Return the graph of a combination, or of one of its workers, without random numbers."""
         plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
         plan = evolve(plan, model=without_randomness(with_states(plan.model, self.states)))
         compiled = compile_graph(plan, seed=self.seed, traces=self.traces)

@@ -168,9 +168,6 @@ def metric_for(call: ir.Call, target: Any, prediction: Any, base: str = ".") -> 
 
     Some metrics make their variables when they see the first batch. They are called on placeholders in a
     graph that is discarded.
-
-    Raises:
-        SpecError: Keras refuses the arguments.
     """
     metric = make(call, "metric", base=base)
     if not is_built(metric):
@@ -320,9 +317,6 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
         read: Whether to read the trained weights of a model that is to have some. The model is the same
             without them.
         towers: Whether to use the layers of `normalization`, and not only those of Keras.
-
-    Raises:
-        SpecError: Keras refuses the arguments.
     """
     more: dict[str, Any] = {"name": node.keras_name}
     if node.kind == "operation":

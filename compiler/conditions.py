@@ -50,16 +50,11 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 @frozen
 class Figure:
-    """What a condition is about.
+    """What a condition is about."""
 
-    Attributes:
-        value: The figure as a number: a ratio, bytes, or a count.
-        parts: What it is made of, the largest part first.
-    """
-
-    value: float
+    value: float  # the figure as a number: a ratio, bytes, or a count
     text: str
-    parts: tuple[str, ...]
+    parts: tuple[str, ...]  # what it is made of, the largest part first
 
 
 def needs_memory(spec: ir.Spec) -> bool:

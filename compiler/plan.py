@@ -229,20 +229,15 @@ class WorkerPlan(Plan):
 
 @frozen
 class VariableInfo:
-    """What placement needs to know about a variable.
-
-    Attributes:
-        slot_bytes: The size of all its slots together.
-        shard: The piece of a variable that it is, or None for a whole variable.
-    """
+    """What placement needs to know about a variable."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     bytes: int
     trainable: bool = True
-    slot_bytes: int = 0
-    shard: Shard | None = None
+    slot_bytes: int = 0  # the size of all its slots together
+    shard: Shard | None = None  # the piece of a variable that it is, or None for a whole variable
 
     @property
     def weight(self) -> str:

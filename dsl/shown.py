@@ -19,16 +19,12 @@ MOST_ROWS = 20
 
 @frozen
 class Table:
-    """A table of a summary.
-
-    Attributes:
-        left: The number of columns with words, which begin at the left; the others have numbers.
-    """
+    """A table of a summary."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
-    left: int = 1
+    left: int = 1  # the number of columns with words, which begin at the left; the others have numbers
 
     @property
     def shown(self) -> tuple[tuple[str, ...], ...]:

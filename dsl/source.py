@@ -14,28 +14,18 @@ from attrs import define, frozen
 
 @frozen
 class Position:
-    """A place in a text.
+    """A place in a text."""
 
-    Attributes:
-        line: The line, counted from 1.
-        column: The column in code points, counted from 1.
-        offset: The offset in code points, counted from 0.
-    """
-
-    line: int
-    column: int
-    offset: int
+    line: int  # the line, counted from 1
+    column: int  # the column in code points, counted from 1
+    offset: int  # the offset in code points, counted from 0
 
 
 @frozen(eq=False)
 class Source:
-    """A text and its name.
+    """A text and its name."""
 
-    Attributes:
-        name: A path as the user wrote it, `<stdin>`, or `--set` for a value from the command line.
-    """
-
-    name: str
+    name: str  # a path as the user wrote it, `<stdin>`, or `--set` for a value from the command line
     text: str
 
     def __repr__(self) -> str:
@@ -70,13 +60,9 @@ class Source:
 
 @frozen(slots=False, eq=False)
 class Excerpt(Source):
-    """One line of a large data file. Its positions are those of the whole file.
+    """One line of a large data file. Its positions are those of the whole file."""
 
-    Attributes:
-        number: The number of the line in the file, counted from 1.
-    """
-
-    number: int = 1
+    number: int = 1  # the number of the line in the file, counted from 1
 
     def position(self, offset: int) -> Position:
         """Return line and column of `offset`, an offset into the line."""

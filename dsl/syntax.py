@@ -142,14 +142,10 @@ class Path(Node):
 
 
 class Argument(Node):
-    """An argument of a call.
-
-    Attributes:
-        name: The name of a keyword argument, or None for a positional one.
-    """
+    """An argument of a call."""
 
     value: Expr
-    name: str | None = None
+    name: str | None = None  # the name of a keyword argument, or None for a positional one
     name_span: Span | None = None
 
 
@@ -225,15 +221,11 @@ class Attribute(Node):
 
 
 class Block(Node):
-    """`kind "label" { items }`.
-
-    Attributes:
-        header: The part before the opening brace.
-    """
+    """`kind "label" { items }`."""
 
     kind: str
     kind_span: Span
-    header: Span
+    header: Span  # the part before the opening brace
     label: str | None = None
     label_span: Span | None = None
     items: tuple[Item, ...] = ()
@@ -249,15 +241,11 @@ Item: TypeAlias = "Attribute | Block | Entry"
 
 
 class Allowance(metaclass=_Fields):
-    """A lint that a comment `# tfdeploy: allow(name)` switches off.
-
-    Attributes:
-        line: The line that the comment is for, or None for the whole file.
-    """
+    """A lint that a comment `# tfdeploy: allow(name)` switches off."""
 
     name: str
     span: Span
-    line: int | None
+    line: int | None  # the line that the comment is for, or None for the whole file
 
 
 class File(metaclass=_Fields):

@@ -28,16 +28,11 @@ _WORD = frozenset({"NAME", "INTEGER", "FLOAT", "QUANTITY"})
 
 @frozen
 class LineToken:
-    """A token.
+    """A token."""
 
-    Attributes:
-        kind: Its terminal in the grammar, such as `NAME`.
-        start: The offset of its first character, in the text or in its line.
-    """
-
-    kind: str
+    kind: str  # its terminal in the grammar, such as `NAME`
     text: str
-    start: int
+    start: int  # the offset of its first character, in the text or in its line
 
     @property
     def end(self) -> int:

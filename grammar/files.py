@@ -66,17 +66,11 @@ def text_of(path: str) -> str | Diagnostic:
 
 @frozen
 class Files:
-    """The files of a spec.
+    """The files of a spec."""
 
-    Attributes:
-        parsed: The syntax trees of the files, that of the spec itself first.
-        items: The items of all files, those of included ones first.
-        complete: Whether all included files could be read.
-    """
-
-    parsed: tuple[syntax.File, ...]
-    items: tuple[syntax.Item, ...]
-    complete: bool
+    parsed: tuple[syntax.File, ...]  # the syntax trees of the files, that of the spec itself first
+    items: tuple[syntax.Item, ...]  # the items of all files, those of included ones first
+    complete: bool  # whether all included files could be read
 
     @property
     def allowances(self) -> tuple[syntax.Allowance, ...]:

@@ -315,16 +315,11 @@ HOST = frozenset({"int32", "int64", "uint32", "uint64", "string"})
 
 @frozen
 class Staged:
-    """The staged batch of a tower.
+    """The staged batch of a tower."""
 
-    Attributes:
-        piece: The tensors that the tower uses instead of its piece.
-        clears: The ops that empty the areas.
-    """
-
-    piece: Mapping[str, Tensor]
+    piece: Mapping[str, Tensor]  # the tensors that the tower uses instead of its piece
     put: Run
-    clears: tuple[Run, ...]
+    clears: tuple[Run, ...]  # the ops that empty the areas
 
 
 def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, Tensor]) -> bool:

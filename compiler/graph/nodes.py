@@ -96,15 +96,10 @@ def _constant(value: Any, written: str, dtype: str, shape: tuple[int, ...]) -> A
 
 @frozen
 class _Told:
-    """What the definition of a type of op says of its attributes.
+    """What the definition of a type of op says of its attributes."""
 
-    Attributes:
-        types: The input of which an attribute gives the type.
-        lengths: The attributes that give the lengths of lists of inputs.
-    """
-
-    types: Mapping[str, int]
-    lengths: Mapping[str, int]
+    types: Mapping[str, int]  # the input of which an attribute gives the type
+    lengths: Mapping[str, int]  # the attributes that give the lengths of lists of inputs
     kinds: Mapping[str, str]
 
 

@@ -31,16 +31,12 @@ from compiler.step.writer import Spot
 
 @frozen
 class Scores:
-    """The loss and metrics of a step.
-
-    Attributes:
-        total_loss: The sum of both.
-    """
+    """The loss and metrics of a step."""
 
     losses: tuple[LossSum, ...]
     data_loss: Tensor
     regularization: Tensor
-    total_loss: Tensor
+    total_loss: Tensor  # the sum of both
     metrics: Mapping[str, MetricTensors]
 
     @property

@@ -84,13 +84,9 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
 
 @frozen
 class UserCode:
-    """Code of the user's that a step of the model runs.
+    """Code of the user's that a step of the model runs."""
 
-    Attributes:
-        step: The step or object, as messages name it.
-    """
-
-    step: str
+    step: str  # the step or object, as messages name it
     span: Span | None
 
     @contextmanager

@@ -17,15 +17,11 @@ Kind = Literal["op", "variable"]
 
 @frozen
 class Link:
-    """A thing in a chain of things that follow each other.
-
-    Attributes:
-        device: The name of its device in specs.
-    """
+    """A thing in a chain of things that follow each other."""
 
     kind: Kind
     name: str
-    device: str
+    device: str  # the name of its device in specs
     reason: Reason
 
 

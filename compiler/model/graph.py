@@ -21,36 +21,24 @@ def label_of(call: ir.Call) -> str:
 
 @frozen
 class FreeAxis:
-    """An axis of an input without a fixed size: each batch has its own.
+    """An axis of an input without a fixed size: each batch has its own."""
 
-    Attributes:
-        axis: Its number in the shape without the batch axis, from 0.
-        source: What gives this size, in words of the spec.
-    """
-
-    axis: int
+    axis: int  # its number in the shape without the batch axis, from 0
     assumed: int
-    source: str
+    source: str  # what gives this size, in words of the spec
 
 
 @frozen
 class InputNode:
-    """An input of the model.
-
-    Attributes:
-        shape: Its shape without the batch axis; None for an axis without a fixed size.
-        value: Its number among the values of the graph.
-        free: Its axes without a fixed size.
-        padding: What batches of the training data are filled with along these axes.
-    """
+    """An input of the model."""
 
     name: str
     dtype: str
-    shape: tuple[int | None, ...]
-    value: int
+    shape: tuple[int | None, ...]  # its shape without the batch axis; None for an axis without a fixed size
+    value: int  # its number among the values of the graph
     span: Span | None = field(default=None, eq=False, repr=False)
-    free: tuple[FreeAxis, ...] = ()
-    padding: float = 0
+    free: tuple[FreeAxis, ...] = ()  # its axes without a fixed size
+    padding: float = 0  # what batches of the training data are filled with along these axes
 
     @property
     def assumed_shape(self) -> tuple[int, ...]:
@@ -99,13 +87,9 @@ class LayerNode:
 
 @frozen
 class TensorAt:
-    """Stands for a tensor among the arguments of a call.
+    """Stands for a tensor among the arguments of a call."""
 
-    Attributes:
-        number: The number of the tensor among the `inputs` of the CallNode.
-    """
-
-    number: int
+    number: int  # the number of the tensor among the `inputs` of the CallNode
 
 
 @frozen
@@ -171,39 +155,27 @@ class ObjectiveNode:
 
 @frozen
 class Start:
-    """A file of weights from which a part of the model starts.
+    """A file of weights from which a part of the model starts."""
 
-    Attributes:
-        pattern: A glob of the names of the weights of the part.
-    """
-
-    pattern: str
+    pattern: str  # a glob of the names of the weights of the part
     file: str
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
 class OutputNode:
-    """What a trained model returns, or a part of it.
-
-    Attributes:
-        value: The number of the value.
-    """
+    """What a trained model returns, or a part of it."""
 
     name: str
-    value: int
+    value: int  # the number of the value
 
 
 @frozen
 class TensorTermNode:
-    """A value with one number for each example, whose mean over the whole batch is added to the loss.
-
-    Attributes:
-        weight: The factor of the mean in the sum of all losses.
-    """
+    """A value with one number for each example, whose mean over the whole batch is added to the loss."""
 
     value: int
-    weight: float = 1.0
+    weight: float = 1.0  # the factor of the mean in the sum of all losses
     span: Span | None = field(default=None, eq=False, repr=False)
 
 

@@ -141,21 +141,13 @@ class Totals:
 
 @frozen
 class Figure:
-    """A figure of `Totals` as tables, pages and JSON have it.
+    """A figure of `Totals` as tables, pages and JSON have it."""
 
-    Attributes:
-        name: The field of `Totals`.
-        title: Its name in tables.
-        key: Its name in JSON.
-        text: Writes it in a table.
-        unknown: The field with the number of tensors of unknown size that it leaves out.
-    """
-
-    name: str
-    title: str
-    key: str
-    text: Callable[[int], str]
-    unknown: str = ""
+    name: str  # the field of `Totals`
+    title: str  # its name in tables
+    key: str  # its name in JSON
+    text: Callable[[int], str]  # writes it in a table
+    unknown: str = ""  # the field with the number of tensors of unknown size that it leaves out
 
     def of(self, totals: Totals | None) -> int:
         """Return the figure of a device; 0 if it is not known."""
@@ -216,16 +208,11 @@ def add_up(parts: Sequence[Totals]) -> Totals:
 
 @frozen
 class Pool:
-    """The memory of a GPU, or of a machine, which all its CPU devices share.
-
-    Attributes:
-        needed: The bytes of the forecast.
-        limit: The bytes that there are.
-    """
+    """The memory of a GPU, or of a machine, which all its CPU devices share."""
 
     devices: tuple[MapDevice, ...]
-    needed: int
-    limit: int
+    needed: int  # the bytes of the forecast
+    limit: int  # the bytes that there are
 
     @property
     def excess(self) -> int:

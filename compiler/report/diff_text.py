@@ -261,13 +261,9 @@ class Line:
 
 @frozen
 class Way:
-    """What the changes that are counted together have in common.
+    """What the changes that are counted together have in common."""
 
-    Attributes:
-        clone: The number of the clone of the ops, or None for ops of no clone.
-    """
-
-    clone: int | None
+    clone: int | None  # the number of the clone of the ops, or None for ops of no clone
     before: tuple[str, ...]
     after: tuple[str, ...]
 

@@ -30,15 +30,10 @@ class Ink:
 
 @frozen
 class View:
-    """What is shown of a placement map, and how.
+    """What is shown of a placement map, and how."""
 
-    Attributes:
-        depth: The levels of scopes, or None for as many as fit a screen.
-        glob: Chooses the ops that are shown, or None for all.
-    """
-
-    depth: int | None = None
-    glob: str | None = None
+    depth: int | None = None  # the levels of scopes, or None for as many as fit a screen
+    glob: str | None = None  # chooses the ops that are shown, or None for all
     only_misplaced: bool = False
     every_clone: bool = False
     width: int = 80

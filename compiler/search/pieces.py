@@ -97,15 +97,11 @@ def _earliest(prefixes: Prefixes, best: float) -> Integers:
 
 @frozen(eq=False)
 class _Found:
-    """A split into pieces.
-
-    Attributes:
-        cuts: The prefixes between its pieces, as rows.
-    """
+    """A split into pieces."""
 
     devices: Integers
     load: float
-    cuts: tuple[int, ...]
+    cuts: tuple[int, ...]  # the prefixes between its pieces, as rows
 
 
 def _best_split(prefixes: Prefixes, best: float) -> _Found | None:
@@ -131,15 +127,10 @@ def _best_split(prefixes: Prefixes, best: float) -> _Found | None:
 
 @frozen(eq=False)
 class _Table:
-    """The dynamic program: a row for each state, twice the accelerators used plus one if the host is used.
+    """The dynamic program: a row for each state, twice the accelerators used plus one if the host is used."""
 
-    Attributes:
-        loads: The best max-load of each prefix.
-        starts: The prefix at which its last piece begins.
-    """
-
-    loads: Floats
-    starts: NDArray[np.int32]
+    loads: Floats  # the best max-load of each prefix
+    starts: NDArray[np.int32]  # the prefix at which its last piece begins
     states: NDArray[np.int32]
 
 

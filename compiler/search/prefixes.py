@@ -214,13 +214,9 @@ _CANDIDATES = 64  # ready groups of a prefix that are looked at, or one more tha
 
 @frozen(eq=False)
 class Level:
-    """Prefixes of one size.
+    """Prefixes of one size."""
 
-    Attributes:
-        members: For each prefix and group, whether the group is in the prefix.
-    """
-
-    members: Flags
+    members: Flags  # for each prefix and group, whether the group is in the prefix
     cut: Integers
 
 
@@ -307,25 +303,15 @@ class _Graph:
 
 @frozen(eq=False)
 class _Front:
-    """Prefixes of one size, with a row for each.
+    """Prefixes of one size, with a row for each."""
 
-    Attributes:
-        members: Whether each group is in the prefix.
-        waiting: How many groups that come right before each group are not in the prefix.
-        held: How many groups of each net are in the prefix.
-        change: By how much the addition of each group that is not in the prefix changes what is sent.
-        sent: What the nets cost that the prefix cuts.
-        work: The time of the prefix on an accelerator.
-        mark: The sum of the marks of its groups.
-    """
-
-    members: Flags
-    waiting: Integers
-    held: Integers
-    change: Integers
-    sent: Integers
-    work: Floats
-    mark: NDArray[np.uint64]
+    members: Flags  # whether each group is in the prefix
+    waiting: Integers  # how many groups that come right before each group are not in the prefix
+    held: Integers  # how many groups of each net are in the prefix
+    change: Integers  # by how much the addition of each group that is not in the prefix changes what is sent
+    sent: Integers  # what the nets cost that the prefix cuts
+    work: Floats  # the time of the prefix on an accelerator
+    mark: NDArray[np.uint64]  # the sum of the marks of its groups
 
     @classmethod
     def empty(cls, graph: _Graph) -> _Front:

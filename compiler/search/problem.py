@@ -246,43 +246,27 @@ HOST = -1
 
 @frozen
 class Operator:
-    """One operator of a graph.
-
-    Attributes:
-        seconds: Its time on an accelerator, in any unit that all times share.
-        host_seconds: Its time on the host, in the same unit.
-        bytes: The memory that it takes on an accelerator.
-        sends: The time to move its output between an accelerator and the memory of the host.
-        readers: The operators that read its output, as places in `Workload.operators`.
-        supported: Whether accelerators can run it.
-        together: Operators with the same value, other than None, have to be on the same device.
-    """
+    """One operator of a graph."""
 
     name: str
-    seconds: float = 0.0
-    host_seconds: float = 0.0
-    bytes: float = 0.0
-    sends: float = 0.0
-    readers: tuple[int, ...] = ()
-    supported: bool = True
+    seconds: float = 0.0  # its time on an accelerator, in any unit that all times share
+    host_seconds: float = 0.0  # its time on the host, in the same unit
+    bytes: float = 0.0  # the memory that it takes on an accelerator
+    sends: float = 0.0  # the time to move its output between an accelerator and the memory of the host
+    readers: tuple[int, ...] = ()  # the operators that read its output, as places in `Workload.operators`
+    supported: bool = True  # whether accelerators can run it
     backward: bool = False
-    together: Hashable = None
+    together: Hashable = None  # operators with the same value, other than None, have to be on the same device
 
 
 @frozen
 class Workload:
-    """Operators and the devices that they are to be placed on.
-
-    Attributes:
-        accelerators: How many accelerators there are, which are all alike.
-        capacity: The memory of each accelerator, in bytes.
-        host: Whether operators may be on the host, whose memory has no bound.
-    """
+    """Operators and the devices that they are to be placed on."""
 
     operators: tuple[Operator, ...]
-    accelerators: int
-    capacity: float
-    host: bool = True
+    accelerators: int  # how many accelerators there are, which are all alike
+    capacity: float  # the memory of each accelerator, in bytes
+    host: bool = True  # whether operators may be on the host, whose memory has no bound
 
 
 def measure_loads(workload: Workload, places: Sequence[int]) -> list[float]:

@@ -24,25 +24,15 @@ ROUNDS = 12
 
 @frozen
 class Stage:
-    """A part of the forward pass.
+    """A part of the forward pass."""
 
-    Attributes:
-        result: The bytes of the tensor that the next stage takes.
-        kept: The bytes of what is kept even if the stage is computed again.
-        inner: The bytes of what is kept only if it is not.
-        work: The bytes that its own backward pass needs besides.
-        gradients: The bytes of the gradients of its weights.
-        seconds: The time that it takes to compute it again.
-        ending: The part of that time which only its result takes, and no segment that ends with it.
-    """
-
-    result: int
-    kept: int
-    inner: int
-    work: int
-    gradients: int
-    seconds: float
-    ending: float = 0.0
+    result: int  # the bytes of the tensor that the next stage takes
+    kept: int  # the bytes of what is kept even if the stage is computed again
+    inner: int  # the bytes of what is kept only if it is not
+    work: int  # the bytes that its own backward pass needs besides
+    gradients: int  # the bytes of the gradients of its weights
+    seconds: float  # the time that it takes to compute it again
+    ending: float = 0.0  # the part of that time which only its result takes, and no segment that ends with it
 
     @property
     def whole(self) -> int:
@@ -52,17 +42,11 @@ class Stage:
 
 @frozen
 class Choice:
-    """What is computed again.
+    """What is computed again."""
 
-    Attributes:
-        segments: The first stage of each segment, and that after its last one.
-        seconds: The time that they take to compute again.
-        peak: The most bytes that there are at once in the backward pass.
-    """
-
-    segments: tuple[tuple[int, int], ...] = ()
-    seconds: float = 0.0
-    peak: int = 0
+    segments: tuple[tuple[int, int], ...] = ()  # the first stage of each segment, and that after its last one
+    seconds: float = 0.0  # the time that they take to compute again
+    peak: int = 0  # the most bytes that there are at once in the backward pass
 
 
 def choice_of(stages: Sequence[Stage], segments: Sequence[tuple[int, int]]) -> Choice:

@@ -33,15 +33,10 @@ _FORBIDDEN = 1e6
 
 @frozen
 class Ladder:
-    """The temperatures, which rise by the same factor from replica to replica.
+    """The temperatures, which rise by the same factor from replica to replica."""
 
-    Attributes:
-        cold: The lowest, in units of energy.
-        hot: The highest.
-    """
-
-    cold: float
-    hot: float
+    cold: float  # the lowest, in units of energy
+    hot: float  # the highest
 
 
 def never() -> bool:
@@ -105,17 +100,12 @@ def _exchange(at: Integers, ladder: Floats, energies: Floats, random: np.random.
 
 @frozen(eq=False)
 class _Group:
-    """What a step needs to know of one group.
-
-    Attributes:
-        others: How many other groups each has, in the shape of `_Replicas.held`.
-        loads: Its own load on each device, as a column; includes what makes a device impossible.
-    """
+    """What a step needs to know of one group."""
 
     nets: Integers
     costs: Floats
-    others: NDArray[np.int16]
-    loads: Floats
+    others: NDArray[np.int16]  # how many other groups each has, in the shape of `_Replicas.held`
+    loads: Floats  # its own load on each device, as a column; includes what makes a device impossible
     bytes: float
 
 

@@ -22,15 +22,10 @@ WORTH = 0.999
 
 @define(eq=False)
 class Outcome:
-    """What a placement comes to.
+    """What a placement comes to."""
 
-    Attributes:
-        work: The work of a step, or None if its time cannot be forecast.
-        costs: What its ops cost, or None if that is not known.
-    """
-
-    work: StepWork | None = field(repr=False)
-    costs: Costs | None = field(repr=False)
+    work: StepWork | None = field(repr=False)  # the work of a step, or None if its time cannot be forecast
+    costs: Costs | None = field(repr=False)  # what its ops cost, or None if that is not known
     make_map: Callable[[], AnyMap] = field(repr=False)
 
     @cached_property

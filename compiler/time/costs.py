@@ -67,17 +67,11 @@ class Cost:
 
 @frozen
 class Setting:
-    """What is known of the devices of a step, besides their kinds.
+    """What is known of the devices of a step, besides their kinds."""
 
-    Attributes:
-        one_process: Whether they are all devices of one process.
-        emulated: Whether each is a logical CPU, even if the spec says GPU.
-        link_speed: The bytes per second that the spec gives for links, or None.
-    """
-
-    one_process: bool = True
-    emulated: bool = False
-    link_speed: float | None = None
+    one_process: bool = True  # whether they are all devices of one process
+    emulated: bool = False  # whether each is a logical CPU, even if the spec says GPU
+    link_speed: float | None = None  # the bytes per second that the spec gives for links, or None
 
     def is_gpu(self, device: Device) -> bool:
         """Whether a device is a GPU."""
@@ -86,32 +80,20 @@ class Setting:
 
 @frozen(eq=False)
 class Costs:
-    """What a simulation asks about the machines of a step: by a profile, or by the table of hardware.
-
-    Attributes:
-        gpu: The kind of the GPUs, or None if there are none; a profile does not hold their ops.
-        step_start: The seconds of a step outside of its ops.
-        start_cores: The cores that are used meanwhile.
-        op_start: The seconds of starting an op.
-        hand_over: The seconds until a thread of the pool that has nothing to do takes an op.
-        awake: The cores that a process uses at least while it runs an op, if a thread for each core may.
-        estimate: Whether figures are from the table of hardware, and not measured.
-        source: The file of the profile, or the name of the hardware.
-        near: The link between CPU devices of a process.
-    """
+    """What a simulation asks about the machines of a step: by a profile, or by the table of hardware."""
 
     setting: Setting
-    gpu: Hardware | None
+    gpu: Hardware | None  # the kind of the GPUs, or None if there are none; a profile does not hold their ops
     cores: int
-    step_start: float
-    start_cores: float
-    op_start: float
-    hand_over: float
-    awake: float
-    estimate: bool
-    near: LinkCost
+    step_start: float  # the seconds of a step outside of its ops
+    start_cores: float  # the cores that are used meanwhile
+    op_start: float  # the seconds of starting an op
+    hand_over: float  # the seconds until a thread of the pool that has nothing to do takes an op
+    awake: float  # the cores that a process uses at least while it runs an op, if a thread for each core may
+    estimate: bool  # whether figures are from the table of hardware, and not measured
+    near: LinkCost  # the link between CPU devices of a process
     network: LinkCost
-    source: str = field(default="", kw_only=True)
+    source: str = field(default="", kw_only=True)  # the file of the profile, or the name of the hardware
     _on_cpu: Callable[[TimedOp], Cost] = field(repr=False)
     _known: dict[tuple[object, ...], Cost] = field(factory=dict, init=False, repr=False)
 

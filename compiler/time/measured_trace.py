@@ -24,19 +24,12 @@ LIMIT = 1 << 28
 
 @frozen
 class TraceEvent:
-    """An event of a trace in Chrome's format.
+    """An event of a trace in Chrome's format."""
 
-    Attributes:
-        ph: The phase; only complete events (`X`) are looked at.
-        dur: The duration in microseconds.
-        args: What the event says about its op.
-        ts: The start in microseconds.
-    """
-
-    ph: str
-    dur: float = 0.0
-    args: Any = None
-    ts: float = 0.0
+    ph: str  # the phase; only complete events (`X`) are looked at
+    dur: float = 0.0  # the duration in microseconds
+    args: Any = None  # what the event says about its op
+    ts: float = 0.0  # the start in microseconds
 
 
 @frozen
@@ -100,14 +93,10 @@ def _length(step: Mapping[str, list[TraceEvent]]) -> float:
 
 @frozen
 class _Compared:
-    """A forecast time and a measured one, in seconds of a step.
-
-    Attributes:
-        measured: The measured time; 0 if the trace has nothing of it.
-    """
+    """A forecast time and a measured one, in seconds of a step."""
 
     forecast: float
-    measured: float
+    measured: float  # the measured time; 0 if the trace has nothing of it
 
     @property
     def difference(self) -> float:
@@ -117,26 +106,18 @@ class _Compared:
 
 @frozen
 class OpTimes(_Compared):
-    """An op, forecast and measured.
-
-    Attributes:
-        scope: The layer or part of the step that it belongs to.
-    """
+    """An op, forecast and measured."""
 
     name: str
-    scope: str
+    scope: str  # the layer or part of the step that it belongs to
     device: str
 
 
 @frozen
 class AlikeTimes(_Compared):
-    """The same op of some clones together, or an op that is of no clone.
+    """The same op of some clones together, or an op that is of no clone."""
 
-    Attributes:
-        name: The name of that of them whose times differ most.
-    """
-
-    name: str
+    name: str  # the name of that of them whose times differ most
     device: str
     ops: int
 

@@ -78,19 +78,12 @@ class TimedOp:
 
 @frozen
 class Arrow:
-    """One op waits for another, or for a tensor of it.
+    """One op waits for another, or for a tensor of it."""
 
-    Attributes:
-        source: The index of the op that must run first.
-        target: The index of the op that waits.
-        tensor: The tensor that is used; empty if the op only waits.
-        bytes: The size of the tensor; 0 if it is unknown, or if the tensor never leaves its device.
-    """
-
-    source: int
-    target: int
-    tensor: str = ""
-    bytes: int = 0
+    source: int  # the index of the op that must run first
+    target: int  # the index of the op that waits
+    tensor: str = ""  # the tensor that is used; empty if the op only waits
+    bytes: int = 0  # the size of the tensor; 0 if it is unknown, or if the tensor never leaves its device
 
 
 @frozen

@@ -16,19 +16,12 @@ MOST_READERS = 4
 
 @frozen
 class Where:
-    """A place in the data.
+    """A place in the data."""
 
-    Attributes:
-        path: The file, as the user can open it.
-        place: The place in the file in words, such as `row 18`; nothing for the whole file.
-        span: The place in the file itself if that is text, or None.
-        call: The source in the spec that reads the file, or None.
-    """
-
-    path: str
-    place: str = ""
-    span: Span | None = field(default=None, eq=False)
-    call: Span | None = field(default=None, eq=False)
+    path: str  # the file, as the user can open it
+    place: str = ""  # the place in the file in words, such as `row 18`; nothing for the whole file
+    span: Span | None = field(default=None, eq=False)  # the place in the file itself if that is text, or None
+    call: Span | None = field(default=None, eq=False)  # the source in the spec that reads the file, or None
 
     @property
     def words(self) -> str:

@@ -22,22 +22,14 @@ class Styled:
 
 @frozen(eq=False)
 class Mark:
-    """A span that is marked.
+    """A span that is marked."""
 
-    Attributes:
-        first: The line on which it starts.
-        start: The index of its first code point in that line.
-        last: The line on which it ends.
-        end: The index after its last code point in that line.
-        primary: Whether it is the fault itself, and not a label.
-    """
-
-    first: int
-    start: int
-    last: int
-    end: int
+    first: int  # the line on which it starts
+    start: int  # the index of its first code point in that line
+    last: int  # the line on which it ends
+    end: int  # the index after its last code point in that line
     text: str
-    primary: bool
+    primary: bool  # whether it is the fault itself, and not a label
 
     @property
     def is_tall(self) -> bool:

@@ -45,13 +45,9 @@ class Parameter(Node):
 
 @frozen
 class Arithmetic(Node):
-    """An operation on layer parameters. All other arithmetic is computed when the spec is read.
+    """An operation on layer parameters. All other arithmetic is computed when the spec is read."""
 
-    Attributes:
-        operator: The operator; `negate` has a left operand only.
-    """
-
-    operator: Literal["+", "-", "*", "/", "negate"]
+    operator: Literal["+", "-", "*", "/", "negate"]  # the operator; `negate` has a left operand only
     left: Value
     right: Value | None = None
 

@@ -99,13 +99,9 @@ class Index(Node):
 
 @frozen
 class Operation(Node):
-    """`a + b` or `ops.softmax(x, axis = -1)`: a call of a function of `keras.ops`.
+    """`a + b` or `ops.softmax(x, axis = -1)`: a call of a function of `keras.ops`."""
 
-    Attributes:
-        function: The name of the function in `keras.ops`; that of `a + b` is `add`.
-    """
-
-    function: str
+    function: str  # the name of the function in `keras.ops`; that of `a + b` is `add`
     args: tuple[Operand, ...] = ()
     kwargs: Mapping[str, Operand] = field(factory=dict)
 
@@ -169,14 +165,10 @@ class Objective(Node):
 
 @frozen
 class LossTerm(Node):
-    """One term of the loss.
-
-    Attributes:
-        weight: The factor that the loss is multiplied by before the terms are added.
-    """
+    """One term of the loss."""
 
     objective: Objective
-    weight: float = 1.0
+    weight: float = 1.0  # the factor that the loss is multiplied by before the terms are added
 
 
 @frozen
@@ -253,15 +245,11 @@ class LayerParameter(Node):
 
 @frozen
 class LayerBlock(Block):
-    """`layer "name" { ... }`: a reusable part of a model.
-
-    Attributes:
-        bindings: The bindings, each after those that it needs.
-    """
+    """`layer "name" { ... }`: a reusable part of a model."""
 
     name: str
     parameters: tuple[LayerParameter, ...] = ()
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[Binding, ...] = ()  # the bindings, each after those that it needs
     output: Expr | None = None
 
 

@@ -88,30 +88,20 @@ class Clones(Block):
 
 @frozen
 class Selector(Node):
-    """What a placement rule selects.
-
-    Attributes:
-        pattern: A glob for their names, or None for all.
-    """
+    """What a placement rule selects."""
 
     role: Literal["clones", "variables", "slots", "inputs", "updates", "ops", "summaries", "evaluation"]
-    pattern: str | None = None
+    pattern: str | None = None  # a glob for their names, or None for all
 
 
 @frozen
 class DevicePattern(Node):
-    """One pattern of devices, such as `worker[1].gpu[0..3]`.
-
-    Attributes:
-        indices: The indices of the devices, or None for all (`*`).
-        job: The job, or None for this machine or the workers.
-        tasks: The indices of the tasks, or None for all.
-    """
+    """One pattern of devices, such as `worker[1].gpu[0..3]`."""
 
     kind: Literal["gpu", "cpu"]
-    indices: tuple[int, ...] | None = None
-    job: str | None = None
-    tasks: tuple[int, ...] | None = None
+    indices: tuple[int, ...] | None = None  # the indices of the devices, or None for all (`*`)
+    job: str | None = None  # the job, or None for this machine or the workers
+    tasks: tuple[int, ...] | None = None  # the indices of the tasks, or None for all
 
 
 @frozen
@@ -137,15 +127,11 @@ class RoundRobin(Node):
 
 @frozen
 class Sharded(Block):
-    """`sharded(devices, axis = 0, min_size = 0B)`: each variable is cut into pieces, one on each device.
-
-    Attributes:
-        min_size: The bytes that a piece has at least, unless it is the whole variable.
-    """
+    """`sharded(devices, axis = 0, min_size = 0B)`: each variable is cut into pieces, one on each device."""
 
     devices: DeviceSet
     axis: int = 0
-    min_size: int = 0
+    min_size: int = 0  # the bytes that a piece has at least, unless it is the whole variable
 
 
 @frozen
@@ -199,16 +185,12 @@ class Place(Block):
 
 @frozen
 class Condition(Node):
-    """A condition of `expect`, such as `traffic(cpu[0], gpu[*]) <= 500MiB`.
-
-    Attributes:
-        value: The bound: bytes, a number, or a fraction for a percentage.
-    """
+    """A condition of `expect`, such as `traffic(cpu[0], gpu[*]) <= 500MiB`."""
 
     function: Literal["imbalance", "memory", "traffic", "ops", "step_time", "busy"]
     arguments: tuple[DeviceSet | str, ...]
     operator: Literal["<=", "<", ">=", ">", "=="]
-    value: float
+    value: float  # the bound: bytes, a number, or a fraction for a percentage
     text: str = field(default="", eq=False)
 
 

@@ -149,15 +149,10 @@ class Every(Node):
 
 @frozen
 class PartWeights(Node):
-    """A rule of the block `weights` in `train`: a part of the model starts from a file.
+    """A rule of the block `weights` in `train`: a part of the model starts from a file."""
 
-    Attributes:
-        pattern: A glob of the names of the weights of the part.
-        file: The file, relative to the folder of the spec.
-    """
-
-    pattern: str
-    file: str
+    pattern: str  # a glob of the names of the weights of the part
+    file: str  # the file, relative to the folder of the spec
 
 
 @frozen
@@ -189,12 +184,7 @@ class Train(Block):
 
 @frozen
 class Spec(Shown, Node):
-    """A whole spec.
-
-    Attributes:
-        sha256: The SHA-256 of the file's bytes, in hexadecimal.
-        includes: The files that it includes, also through others.
-    """
+    """A whole spec."""
 
     model: Model
     version: int = 1
@@ -207,8 +197,8 @@ class Spec(Shown, Node):
     train: Train = field(factory=Train)
     expect: Expect = field(factory=Expect)
     path: str = field(default="", eq=False)
-    sha256: str = field(default="", eq=False)
-    includes: tuple[str, ...] = field(default=(), eq=False)
+    sha256: str = field(default="", eq=False)  # the SHA-256 of the file's bytes, in hexadecimal
+    includes: tuple[str, ...] = field(default=(), eq=False)  # the files that it includes, also through others
 
 
 @frozen

@@ -24,15 +24,11 @@ class Attribute:
 
 @frozen
 class Block:
-    """A kind of block.
-
-    Attributes:
-        attributes: Its attributes, in the order of the reference.
-    """
+    """A kind of block."""
 
     name: str
     record: type[Any] | None
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[Attribute, ...]  # its attributes, in the order of the reference
     doc: str
     label: Literal["none", "required"] = "none"
     inner: tuple[str, ...] = ()

@@ -19,26 +19,16 @@ REACHED_BYTES = 0.7
 
 @frozen
 class Hardware:
-    """A kind of device.
-
-    Attributes:
-        kind: `gpu` or `cpu`.
-        flops: Floating point operations per second in float32, of a GPU or of one core of a CPU.
-        half_flops: The same in float16 and bfloat16.
-        memory: Bytes per second between the device, or one core, and its memory.
-        link: Bytes per second in one direction between this device and another one.
-        latency: The seconds until the first byte of a transfer arrives.
-        op_start: The seconds that starting an op takes on a thread of the host.
-    """
+    """A kind of device."""
 
     name: str
-    kind: str
-    flops: float
-    half_flops: float
-    memory: float
-    link: float
-    latency: float
-    op_start: float
+    kind: str  # `gpu` or `cpu`
+    flops: float  # floating point operations per second in float32, of a GPU or of one core of a CPU
+    half_flops: float  # the same in float16 and bfloat16
+    memory: float  # bytes per second between the device, or one core, and its memory
+    link: float  # bytes per second in one direction between this device and another one
+    latency: float  # the seconds until the first byte of a transfer arrives
+    op_start: float  # the seconds that starting an op takes on a thread of the host
     source: str
 
 

@@ -16,14 +16,10 @@ Pattern: TypeAlias = Literal["none", "optional", "required"]
 
 @frozen
 class Selector:
-    """What a placement rule can select.
-
-    Attributes:
-        pattern: Whether a glob may or must follow it.
-    """
+    """What a placement rule can select."""
 
     name: str
-    pattern: Pattern
+    pattern: Pattern  # whether a glob may or must follow it
     doc: str
 
     @property
@@ -53,19 +49,14 @@ TargetShape: TypeAlias = Literal["word", "set", "groups", "pieces", "clones", "m
 
 @frozen
 class Target:
-    """Where a placement rule can put what it selects.
-
-    Attributes:
-        roles: The selectors that it can be used with.
-        arguments: Its arguments beside the set of devices, which are given by name.
-    """
+    """Where a placement rule can put what it selects."""
 
     name: str
     shape: TargetShape
     record: type[Any]
-    roles: tuple[str, ...]
+    roles: tuple[str, ...]  # the selectors that it can be used with
     doc: str
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[Argument, ...] = ()  # its arguments beside the set of devices, which are given by name
 
 
 def _written(text: str) -> tuple[Any, type[Any]]:

@@ -170,20 +170,13 @@ def bind(call: ir.Call) -> Arguments:
 
 @frozen
 class Feature:
-    """A tensor that the spec describes.
-
-    Attributes:
-        key: Its name in the file.
-        encoding: How its numbers are written: `list`, `raw` or `image`.
-        resize: How images are brought to the size of the shape.
-        classes: The number of classes of whole numbers; None if it is not given.
-    """
+    """A tensor that the spec describes."""
 
     field: Field
-    key: str
-    encoding: str
-    resize: str
-    classes: int | None
+    key: str  # its name in the file
+    encoding: str  # how its numbers are written: `list`, `raw` or `image`
+    resize: str  # how images are brought to the size of the shape
+    classes: int | None  # the number of classes of whole numbers; None if it is not given
     span: Span | None
 
 

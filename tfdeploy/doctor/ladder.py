@@ -75,13 +75,9 @@ class FailedRungError(Exception):
 
 @frozen
 class Machine(JsonRecord):
-    """The devices on which the rungs are tried.
+    """The devices on which the rungs are tried."""
 
-    Attributes:
-        devices: The number of GPUs, or of logical CPUs in their place.
-    """
-
-    devices: int
+    devices: int  # the number of GPUs, or of logical CPUs in their place
     emulate: bool
 
 
@@ -90,20 +86,13 @@ Figures = dict[str, float]
 
 @frozen
 class Trained:
-    """What a few steps have come to.
-
-    Attributes:
-        misplaced: The ops that TensorFlow has run elsewhere than requested.
-        ops: The number of ops whose place was compared.
-        forecast: The forecast of the memory of a step on the first device, with its variables, in bytes.
-        measured: The same as it was measured.
-    """
+    """What a few steps have come to."""
 
     weights: Mapping[str, np.ndarray]
-    misplaced: tuple[str, ...]
-    ops: int
-    forecast: int
-    measured: int
+    misplaced: tuple[str, ...]  # the ops that TensorFlow has run elsewhere than requested
+    ops: int  # the number of ops whose place was compared
+    forecast: int  # the forecast of the memory of a step on the first device, with its variables, in bytes
+    measured: int  # the same as it was measured
 
 
 def train(

@@ -236,18 +236,13 @@ def _set_up(program: str, home: Path) -> bool:
 
 @frozen
 class Started:
-    """What a process that has started TensorFlow knows.
-
-    Attributes:
-        cuda: The version of CUDA that TensorFlow was built for; None for a build without CUDA.
-        peak_bytes: The largest amount of memory that the process has held.
-    """
+    """What a process that has started TensorFlow knows."""
 
     tensorflow: str
     keras: str
-    cuda: str | None
+    cuda: str | None  # the version of CUDA that TensorFlow was built for; None for a build without CUDA
     gpus: tuple[str, ...]
-    peak_bytes: Count
+    peak_bytes: Count  # the largest amount of memory that the process has held
 
 
 def main() -> int:

@@ -57,16 +57,11 @@ MOST = 4
 
 @frozen
 class Placed:
-    """What one rule has placed.
-
-    Attributes:
-        bytes: Their size on each device, by its name in specs.
-        ops: How many ops on each device, by its name in specs.
-    """
+    """What one rule has placed."""
 
     variables: int
-    bytes: Mapping[str, int]
-    ops: Mapping[str, int]
+    bytes: Mapping[str, int]  # their size on each device, by its name in specs
+    ops: Mapping[str, int]  # how many ops on each device, by its name in specs
 
     @property
     def short(self) -> str:

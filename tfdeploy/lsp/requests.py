@@ -48,15 +48,11 @@ class RequestFailedError(JsonRpcException):
 
 @frozen
 class Asked:
-    """A request about a document, and what is known of the document.
-
-    Attributes:
-        latest: Whether the last reading will do, even if it was of an earlier text.
-    """
+    """A request about a document, and what is known of the document."""
 
     server: SpecServer
     params: Any
-    latest: bool = False
+    latest: bool = False  # whether the last reading will do, even if it was of an earlier text
 
     @property
     def documents(self) -> Documents:

@@ -121,18 +121,12 @@ text makes. With Python's own 700 it looks through the syntax tree again and aga
 
 @define
 class _State:
-    """What is known of an open document beside its text.
+    """What is known of an open document beside its text."""
 
-    Attributes:
-        findings: What the last reading gave, or None if there was none.
-        spec: The last spec without errors that it was.
-        again: Whether it has changed since the reading that is under way has begun.
-    """
-
-    findings: Findings | None = None
-    spec: ir.Spec | None = None
+    findings: Findings | None = None  # what the last reading gave, or None if there was none
+    spec: ir.Spec | None = None  # the last spec without errors that it was
     task: asyncio.Task[None] | None = None
-    again: bool = False
+    again: bool = False  # whether it has changed since the reading that is under way has begun
 
 
 class SpecServer(LanguageServer):

@@ -152,23 +152,16 @@ _ENDS = frozenset({"EQUALS", "ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH
 
 @frozen
 class Slot:
-    """What may stand at a place.
-
-    Attributes:
-        name: The name before an index, or the attribute or argument whose value is wanted.
-        function: The function of the call around, if a new argument may begin here.
-        given: The names of the arguments of that call that are there already.
-        steps: What follows an arrow in brackets at the place.
-    """
+    """What may stand at a place."""
 
     want: Want
     type: Type | None = None
     block: str = ""
-    name: str = ""
-    function: Function | None = None
-    given: tuple[str, ...] = ()
+    name: str = ""  # the name before an index, or the attribute or argument whose value is wanted
+    function: Function | None = None  # the function of the call around, if a new argument may begin here
+    given: tuple[str, ...] = ()  # the names of the arguments of that call that are there already
     doc: str = ""
-    steps: Want = "layer"
+    steps: Want = "layer"  # what follows an arrow in brackets at the place
 
 
 NOTHING = Slot("nothing")

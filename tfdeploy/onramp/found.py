@@ -30,30 +30,18 @@ TAKEN = RESERVED | {"hidden", "logits", "prediction"}
 
 @frozen
 class Tensor:
-    """A tensor that a source can give.
-
-    Attributes:
-        dtype: The type of its elements; of a column whose cells are numbers, the smallest that holds them.
-        shape: The shape of an example.
-        given: What the source is given for it: columns, the name of an array, or a feature.
-        low: The smallest number seen; None for words.
-        high: The largest number seen.
-        words: The words seen, the most frequent first; None for numbers.
-        parts: The columns of which it is made.
-        factor: What its elements are multiplied by, to be what a model takes.
-        void: The number of what has no class; None if there is none.
-    """
+    """A tensor that a source can give."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
-    given: ir.Value
-    low: float | None = None
-    high: float | None = None
-    words: tuple[str, ...] | None = None
-    parts: tuple[Tensor, ...] = ()
-    factor: float = 1.0
-    void: int | None = None
+    dtype: str  # the type of its elements; of a column whose cells are numbers, the smallest that holds them
+    shape: tuple[int, ...]  # the shape of an example
+    given: ir.Value  # what the source is given for it: columns, the name of an array, or a feature
+    low: float | None = None  # the smallest number seen; None for words
+    high: float | None = None  # the largest number seen
+    words: tuple[str, ...] | None = None  # the words seen, the most frequent first; None for numbers
+    parts: tuple[Tensor, ...] = ()  # the columns of which it is made
+    factor: float = 1.0  # what its elements are multiplied by, to be what a model takes
+    void: int | None = None  # the number of what has no class; None if there is none
 
     @property
     def is_whole(self) -> bool:

@@ -65,19 +65,14 @@ class Node:
 
 @define(eq=False)
 class Body:
-    """The model, or a `layer` block.
-
-    Attributes:
-        nodes: The nodes, each after those that make its inputs.
-        shared: The layers that are used several times, by their names.
-    """
+    """The model, or a `layer` block."""
 
     name: str
     inputs: dict[int, str]
-    nodes: list[Node] = field(factory=list)
+    nodes: list[Node] = field(factory=list)  # the nodes, each after those that make its inputs
     outputs: list[int] = field(factory=list)
     parameters: tuple[ir.LayerParameter, ...] = ()
-    shared: dict[str, ir.Step] = field(factory=dict)
+    shared: dict[str, ir.Step] = field(factory=dict)  # the layers that are used several times, by their names
 
     def uses(self) -> dict[int, int]:
         """Return how often each value is used, as an output too."""

@@ -296,18 +296,13 @@ def _outside(tensor: Any, scope: Any) -> tuple[Any, Any]:
 
 @frozen
 class _KerasSteps:
-    """Calls a copy of the model without random numbers, and trains it for a step, as Keras does.
+    """Calls a copy of the model without random numbers, and trains it for a step, as Keras does."""
 
-    Attributes:
-        around: The copy, which takes and gives lists.
-        labels: What its outputs are compared with; None for an output without a loss.
-    """
-
-    around: Any
+    around: Any  # the copy, which takes and gives lists
     variables: dict[str, Any]
     compiled: Any
     fed: Any
-    labels: Any
+    labels: Any  # what its outputs are compared with; None for an output without a loss
     trained_by: Mapping[str, Any]
 
     @classmethod

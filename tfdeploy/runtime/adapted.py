@@ -157,15 +157,10 @@ LIMIT = 1 << 30
 
 @frozen
 class Numbers:
-    """An array of numbers.
+    """An array of numbers."""
 
-    Attributes:
-        shape: The shape, which is empty for a single number.
-        values: The numbers, with the last axis changing fastest.
-    """
-
-    shape: tuple[int, ...]
-    values: tuple[float, ...]
+    shape: tuple[int, ...]  # the shape, which is empty for a single number
+    values: tuple[float, ...]  # the numbers, with the last axis changing fastest
 
 
 @frozen

@@ -29,17 +29,12 @@ class BadSpaceError(ValueError):
 
 @frozen
 class Range:
-    """All numbers between two, both of which belong to it.
-
-    Attributes:
-        whole: Whether only whole numbers are meant, because both ends are.
-        log: Whether numbers are chosen evenly by their logarithms.
-    """
+    """All numbers between two, both of which belong to it."""
 
     low: float
     high: float
-    whole: bool
-    log: bool = False
+    whole: bool  # whether only whole numbers are meant, because both ends are
+    log: bool = False  # whether numbers are chosen evenly by their logarithms
 
     @classmethod
     def of(cls, text: str) -> Range | None:

@@ -19,16 +19,11 @@ _ENTRY = re.compile(r"- \[`(?P<name>\w+)`\]\(.*?\): (?P<title>.+)")
 
 @frozen
 class Template:
-    """A spec to begin with.
+    """A spec to begin with."""
 
-    Attributes:
-        name: The name by which `init` knows it.
-        group: The heading under which it is listed.
-    """
-
-    name: str
+    name: str  # the name by which `init` knows it
     title: str
-    group: str
+    group: str  # the heading under which it is listed
     file: Path
 
     def files(self, spec: Path) -> dict[Path, str]:

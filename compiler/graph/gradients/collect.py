@@ -223,16 +223,11 @@ def cut_rows(
 
 @frozen
 class Copied:
-    """Rows of which others are copies: each of `rows` comes several times in a row.
+    """Rows of which others are copies: each of `rows` comes several times in a row."""
 
-    Attributes:
-        rows: The rows, of which each is there once, with axes of size one for the copies.
-        divisor: The number by which the copies are divided, or None.
-    """
-
-    rows: Any
+    rows: Any  # the rows, of which each is there once, with axes of size one for the copies
     times: int
-    divisor: Any = None
+    divisor: Any = None  # the number by which the copies are divided, or None
 
 
 def sum_rows(rows: tf.Tensor, places: tf.Tensor, count: tf.Tensor, copied: Copied | None = None) -> tf.Tensor:

@@ -22,28 +22,19 @@ from dsl.suggest import nearest_paths
 
 @frozen
 class Group:
-    """An optimizer with the weights that it updates.
+    """An optimizer with the weights that it updates."""
 
-    Attributes:
-        rule: What the spec says: a glob, and the call of the optimizer.
-        excluded: Globs of the weights that do not decay.
-    """
-
-    rule: ir.OptimizerRule
+    rule: ir.OptimizerRule  # what the spec says: a glob, and the call of the optimizer
     optimizer: Optimizer
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()  # globs of the weights that do not decay
     excluded_span: Span | None = None
 
 
 @frozen
 class UpdateRules:
-    """The update rule of every trainable weight.
+    """The update rule of every trainable weight."""
 
-    Attributes:
-        groups: The optimizers by the globs of their groups, in the order of the spec.
-    """
-
-    groups: Mapping[str, Optimizer]
+    groups: Mapping[str, Optimizer]  # the optimizers by the globs of their groups, in the order of the spec
     weights: Mapping[str, Optimizer] = field(repr=False)
 
     def of(self, name: str) -> Optimizer:

@@ -20,16 +20,12 @@ _WHOLE = frozenset({"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits 
 
 @frozen
 class Lookup:
-    """A gather of rows of a weight, as names of nodes.
-
-    Attributes:
-        cast: The conversion of the weight before the gather, or None if there is none.
-    """
+    """A gather of rows of a weight, as names of nodes."""
 
     weight: str
     gather: str
     indices: str
-    cast: str | None = None
+    cast: str | None = None  # the conversion of the weight before the gather, or None if there is none
 
 
 @frozen

@@ -28,15 +28,10 @@ SCOPE = "accumulate"
 
 @frozen
 class AccumulatedResults:
-    """The results of a tower's loop.
+    """The results of a tower's loop."""
 
-    Attributes:
-        results: The tensors of the template over all micro-batches, by their names there.
-        ended: The op after which nothing of the loop runs any more.
-    """
-
-    results: Mapping[str, Tensor]
-    ended: str
+    results: Mapping[str, Tensor]  # the tensors of the template over all micro-batches, by their names there
+    ended: str  # the op after which nothing of the loop runs any more
 
 
 @frozen

@@ -50,17 +50,13 @@ class FoundRows:
 
 @frozen
 class PieceWriter:
-    """Writes the ops that read a weight in pieces.
-
-    Attributes:
-        riders: The small weights that come with rows that the tower looks up.
-    """
+    """Writes the ops that read a weight in pieces."""
 
     source: CutSource
     beside: Sequence[Placed]
     tower: Placed
     writer: StepWriter
-    riders: Sequence[Rider] = ()
+    riders: Sequence[Rider] = ()  # the small weights that come with rows that the tower looks up
 
     @property
     def shards(self) -> Sequence[Shard]:

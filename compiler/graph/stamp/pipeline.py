@@ -41,17 +41,12 @@ def passes(schedule: ir.PipelineSchedule, behind: int, count: int) -> Iterator[t
 
 @frozen
 class _Task:
-    """A pass of a stage, for any micro-batch.
-
-    Attributes:
-        first: The ops that take nothing of the same pass, by their names without micro-batches.
-        last: Those of whose results the pass takes nothing.
-    """
+    """A pass of a stage, for any micro-batch."""
 
     stage: int
     kind: Pass
-    first: frozenset[str]
-    last: Sequence[str]
+    first: frozenset[str]  # the ops that take nothing of the same pass, by their names without micro-batches
+    last: Sequence[str]  # those of whose results the pass takes nothing
 
 
 @define

@@ -19,16 +19,12 @@ from dsl import ir
 
 @define
 class Layout:
-    """What all towers of a template have in common: the rule that decides the place of each op.
-
-    Attributes:
-        staged: Whether its ops are the stages of a pipeline.
-    """
+    """What all towers of a template have in common: the rule that decides the place of each op."""
 
     template: Template = field(repr=False)
     usage: Usage = field(repr=False)
     rulebook: Rulebook = field(repr=False)
-    staged: bool = False
+    staged: bool = False  # whether its ops are the stages of a pipeline
     _stages: Stages | None = field(default=None, repr=False)
     _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
     _plain: dict[str, bool] = field(factory=dict, repr=False)

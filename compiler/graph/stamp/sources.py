@@ -17,15 +17,11 @@ from compiler.topology import Device
 
 @frozen
 class WeightSource:
-    """A variable as one tower reads it.
-
-    Attributes:
-        by_rows: Whether its updates write rows of it, and never the whole.
-    """
+    """A variable as one tower reads it."""
 
     variable: Any = field(repr=False)
     placed: Placed
-    by_rows: bool = False
+    by_rows: bool = False  # whether its updates write rows of it, and never the whole
 
 
 @frozen
@@ -73,14 +69,10 @@ def gather_rows(
 
 @frozen
 class Rider:
-    """A small weight that comes with others, or with rows.
-
-    Attributes:
-        read: Its value as it is read beside its variable.
-    """
+    """A small weight that comes with others, or with rows."""
 
     weight: str
-    read: Tensor
+    read: Tensor  # its value as it is read beside its variable
     sent: str
     placed: Placed
 

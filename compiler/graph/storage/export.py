@@ -29,16 +29,11 @@ from dsl.source import Span
 
 @frozen
 class PlainModel:
-    """A functional Keras model.
-
-    Attributes:
-        variables: Its variables by the names of the weights in `CompiledGraph.weights`.
-        layers: What each layer of the spec's model has become, in their order.
-    """
+    """A functional Keras model."""
 
     model: keras.Model
-    variables: Mapping[str, Any]
-    layers: Sequence[Any]
+    variables: Mapping[str, Any]  # its variables by the names of the weights in `CompiledGraph.weights`
+    layers: Sequence[Any]  # what each layer of the spec's model has become, in their order
 
 
 def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:

@@ -102,14 +102,10 @@ class Refill:
 
 @frozen
 class Group:
-    """Slices that are written together.
-
-    Attributes:
-        write: Writes them to files with the prefix `Saving.path`.
-    """
+    """Slices that are written together."""
 
     slices: tuple[Slice, ...]
-    write: tf.Operation = field(repr=False)
+    write: tf.Operation = field(repr=False)  # writes them to files with the prefix `Saving.path`
 
 
 @frozen

@@ -196,15 +196,10 @@ def _places(wanted: Mapping[str, Keys]) -> set[str]:
 
 @frozen
 class _Part:
-    """The weights of a part.
+    """The weights of a part."""
 
-    Attributes:
-        layout: Where a file of the whole model has its weights.
-        nodes: The layer of each weight of the part.
-    """
-
-    layout: Layout
-    nodes: Mapping[str, LayerNode]
+    layout: Layout  # where a file of the whole model has its weights
+    nodes: Mapping[str, LayerNode]  # the layer of each weight of the part
 
     @classmethod
     def of(cls, compiled: CompiledGraph, layout: Layout, pattern: str) -> _Part:

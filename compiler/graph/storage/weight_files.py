@@ -122,15 +122,10 @@ def values_of(
 
 @frozen
 class Arrays:
-    """The arrays of an open file of weights, without those of an optimizer.
+    """The arrays of an open file of weights, without those of an optimizer."""
 
-    Attributes:
-        by_key: The arrays by the names of their layers, and their numbers in them.
-        by_path: The arrays by their paths in the file.
-    """
-
-    by_key: dict[str, Stored]
-    by_path: dict[str, Stored]
+    by_key: dict[str, Stored]  # the arrays by the names of their layers, and their numbers in them
+    by_path: dict[str, Stored]  # the arrays by their paths in the file
 
 
 @contextmanager
@@ -232,14 +227,10 @@ MOST_TIMES = 1100
 
 @frozen
 class Stored:
-    """An array of an open file that can be read safely. Its shape is known, but it has not been read.
-
-    Attributes:
-        kind: The kind of NumPy's dtype, such as `f`.
-    """
+    """An array of an open file that can be read safely. Its shape is known, but it has not been read."""
 
     shape: tuple[int, ...]
-    kind: str
+    kind: str  # the kind of NumPy's dtype, such as `f`
     _dataset: Any
 
     def read(self) -> np.ndarray:
@@ -249,14 +240,10 @@ class Stored:
 
 @frozen
 class Contents:
-    """What an open file contains.
-
-    Attributes:
-        names: The attribute `name` of groups called `vars`, by their paths.
-    """
+    """What an open file contains."""
 
     arrays: dict[str, Stored]
-    names: dict[str, str]
+    names: dict[str, str]  # the attribute `name` of groups called `vars`, by their paths
 
 
 def contents(store: h5py.File) -> Contents:

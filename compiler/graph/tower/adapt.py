@@ -32,13 +32,9 @@ Fetched: TypeAlias = Any  # an array, or a tuple of the words and the ends of th
 
 @frozen
 class Adaptation:
-    """One layer that is to learn from a split.
+    """One layer that is to learn from a split."""
 
-    Attributes:
-        model: The model, in which earlier layers have what they have learnt.
-    """
-
-    model: ModelGraph = field(repr=False)
+    model: ModelGraph = field(repr=False)  # the model, in which earlier layers have what they have learnt
     node: LayerNode
     call: CallNode
     base: str

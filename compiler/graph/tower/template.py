@@ -56,31 +56,21 @@ class WeightInfo(VariableInfo):
 
 @frozen
 class CopiedRows:
-    """Rows of which each comes several times in a row, by tensor names.
+    """Rows of which each comes several times in a row, by tensor names."""
 
-    Attributes:
-        rows: The rows, of which each is there once.
-        shape: The shape of the rows, with axes of size one for the copies.
-    """
-
-    rows: str
+    rows: str  # the rows, of which each is there once
     times: int
     divisor: str | None
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # the shape of the rows, with axes of size one for the copies
     made_by: str
 
 
 @frozen
 class Gradient:
-    """A gradient, by tensors of the graph in which it is traced, or by their names in a template.
+    """A gradient, by tensors of the graph in which it is traced, or by their names in a template."""
 
-    Attributes:
-        values: The gradient, or the gradients of rows of an embedding.
-        indices: The numbers of these rows, or None if the gradient is dense.
-    """
-
-    values: str
-    indices: str | None = None
+    values: str  # the gradient, or the gradients of rows of an embedding
+    indices: str | None = None  # the numbers of these rows, or None if the gradient is dense
     copied: CopiedRows | None = None
 
 

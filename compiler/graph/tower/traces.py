@@ -17,13 +17,9 @@ from compiler.step.record import Fragment
 
 @frozen
 class Traced:
-    """The towers of a plan.
+    """The towers of a plan."""
 
-    Attributes:
-        templates: The towers for training by the number of their examples.
-    """
-
-    templates: Mapping[int, Template]
+    templates: Mapping[int, Template]  # the towers for training by the number of their examples
     evaluation: Template
     weights: Mapping[str, WeightInfo]
 

@@ -29,16 +29,12 @@ from compiler.step.writer import Spot, StepWriter
 
 @frozen
 class Family:
-    """The copies of a weight, statistic or slot, one for each clone.
-
-    Attributes:
-        first: Whether all copies become equal to copy 0, and not to their mean.
-    """
+    """The copies of a weight, statistic or slot, one for each clone."""
 
     name: str
     copies: Sequence[Any]
     places: Sequence[Placed]
-    first: bool
+    first: bool  # whether all copies become equal to copy 0, and not to their mean
 
 
 _New: TypeAlias = tuple[Family, int, Value]

@@ -27,15 +27,11 @@ ADDED: frozenset[Join] = frozenset({"sum"})
 
 @frozen
 class Statistic:
-    """A variable that is a statistic, or a piece of one, after a step.
-
-    Attributes:
-        value: Its new value; for a sum, what is added to the value before.
-    """
+    """A variable that is a statistic, or a piece of one, after a step."""
 
     variable: GraphVariable
     join: Join
-    value: Tensor
+    value: Tensor  # its new value; for a sum, what is added to the value before
 
 
 def new_statistics(

@@ -33,35 +33,21 @@ NEVER = -1
 
 @frozen
 class State:
-    """The numbers at one moment.
-
-    Attributes:
-        phase: CLOSED, OPEN or FINISHED.
-        lost: The generation in which a worker has found that variables are lost.
-        tick: In sync, a number that changes with every step.
-        examples: The examples of all steps so far.
-        begun: In async, the number of updates that have been claimed.
-        limit: In async, the most updates that may be claimed.
-        claimed: In async, the updates that each worker has claimed.
-        done: In async, the updates that each worker has made.
-        life: In async, a number for each worker that changes when its claims are revoked.
-        arrived: In sync, for each worker, the tick of its newest gradient.
-        left: For each worker, whether it has ended.
-    """
+    """The numbers at one moment."""
 
     generation: int
-    phase: int
-    lost: int
-    tick: int
+    phase: int  # CLOSED, OPEN or FINISHED
+    lost: int  # the generation in which a worker has found that variables are lost
+    tick: int  # in sync, a number that changes with every step
     global_step: int
-    examples: int
-    begun: int
-    limit: int
-    claimed: tuple[int, ...]
-    done: tuple[int, ...]
-    life: tuple[int, ...]
-    arrived: tuple[int, ...]
-    left: tuple[int, ...]
+    examples: int  # the examples of all steps so far
+    begun: int  # in async, the number of updates that have been claimed
+    limit: int  # in async, the most updates that may be claimed
+    claimed: tuple[int, ...]  # in async, the updates that each worker has claimed
+    done: tuple[int, ...]  # in async, the updates that each worker has made
+    life: tuple[int, ...]  # in async, a number for each worker that changes when its claims are revoked
+    arrived: tuple[int, ...]  # in sync, for each worker, the tick of its newest gradient
+    left: tuple[int, ...]  # for each worker, whether it has ended
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> State:

@@ -62,20 +62,14 @@ def first_columns(name: str, shape: Sequence[int], rank: int) -> np.ndarray[Any,
 
 @define
 class LowRank:
-    """The compression of one gradient.
+    """The compression of one gradient."""
 
-    Attributes:
-        name: The name of its sum, and the names of what is summed or kept of it end with its parts.
-        columns: The variable with the matrix with which the next step begins, the same for all workers.
-        lacking: The variable with what this worker has not sent yet.
-    """
-
-    name: str
+    name: str  # the name of its sum, and the names of what is summed or kept of it end with its parts
     shape: tuple[int, ...]
     at: Spot
-    columns: Any
+    columns: Any  # the variable with the matrix with which the next step begins, the same for all workers
     beside: Placed
-    lacking: Any
+    lacking: Any  # the variable with what this worker has not sent yet
     _whole: Tensor | None = None
 
     def product(self, gradient: Tensor) -> Tensor:

@@ -67,15 +67,11 @@ def join_workers(assembly: Assembly, plan: WorkerPlan) -> Joined:
 
 @frozen
 class Stage:
-    """What is kept from one run of a step to the next.
-
-    Attributes:
-        size: How many times it has been kept and not been taken.
-    """
+    """What is kept from one run of a step to the next."""
 
     put: str
     found: dict[str, Value]
-    size: Tensor
+    size: Tensor  # how many times it has been kept and not been taken
     clear: Run
 
 

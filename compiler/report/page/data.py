@@ -253,16 +253,11 @@ OPS = 2000
 
 @frozen
 class Side:
-    """One of two placements.
+    """One of two placements."""
 
-    Attributes:
-        label: What it is called: its file, with the settings that are its own.
-        lines: The lines of its spec that are shown.
-    """
-
-    label: str
+    label: str  # what it is called: its file, with the settings that are its own
     placement: AnyMap
-    lines: Lines
+    lines: Lines  # the lines of its spec that are shown
 
 
 def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:

@@ -40,13 +40,9 @@ _WRITTEN_OVER, _MADE, _LEFT = range(_PHASES)
 
 @frozen
 class StepMemory:
-    """The peak of the tensors of a step on a device.
+    """The peak of the tensors of a step on a device."""
 
-    Attributes:
-        bytes: The bytes of the tensors alive at the peak.
-    """
-
-    bytes: int
+    bytes: int  # the bytes of the tensors alive at the peak
     largest: tuple[MapTensor, ...]
 
 
@@ -206,17 +202,11 @@ class _Run:
 
 @frozen
 class _Ends:
-    """The ends of several uses of each of some things.
+    """The ends of several uses of each of some things."""
 
-    Attributes:
-        last: The moment of the last end of each thing.
-        alone: Whether only one use ends then.
-        before: The moment of the last end before that.
-    """
-
-    last: Numbers
-    alone: Numbers
-    before: Numbers
+    last: Numbers  # the moment of the last end of each thing
+    alone: Numbers  # whether only one use ends then
+    before: Numbers  # the moment of the last end before that
 
     @classmethod
     def of(cls, things: Numbers, moments: Numbers, count: int) -> _Ends:

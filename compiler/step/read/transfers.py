@@ -49,17 +49,13 @@ def sent_tensors(step: Step) -> list[Tensor]:
 
 @define
 class _Sending:
-    """What a step sends: each tensor once for each pair of devices.
-
-    Attributes:
-        pairs: The two devices of each as one number.
-    """
+    """What a step sends: each tensor once for each pair of devices."""
 
     step: Step
     of_worker: Host | None = None
     edges: Edges = field(init=False)
     tensors: Numbers = field(init=False)
-    pairs: Numbers = field(init=False)
+    pairs: Numbers = field(init=False)  # the two devices of each as one number
     _devices: Sequence[Device] = field(init=False)
     _runs: Numbers = field(init=False)
     _homes: Numbers = field(init=False)

@@ -18,14 +18,10 @@ EPSILON = 1e-12
 
 @define(eq=False)
 class Machine:
-    """The tasks that run on a machine at the same time.
-
-    Attributes:
-        awake: The cores that a process uses at least while it runs an op.
-    """
+    """The tasks that run on a machine at the same time."""
 
     cores: int
-    awake: float
+    awake: float  # the cores that a process uses at least while it runs an op
     tasks: list[Active] = field(factory=list)
     _speeds: list[float] = field(factory=list)  # since the last look ahead, as of `tasks` then
     _since: float = 0.0  # until when it is known what the tasks have left
@@ -112,13 +108,9 @@ def spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
 
 @define(eq=False)
 class Clock:
-    """What the time is, and what happens when.
+    """What the time is, and what happens when."""
 
-    Attributes:
-        machines: The machines, whose tasks end at times that depend on each other.
-    """
-
-    machines: Sequence[Machine]
+    machines: Sequence[Machine]  # the machines, whose tasks end at times that depend on each other
     now: float = 0.0
     _order: int = 0
     _events: list[tuple[float, int, Callable[[], None]]] = field(factory=list)
@@ -208,29 +200,17 @@ class Task:
 
 @define(eq=False)
 class Active:
-    """A task on a thread, or, without one, a tensor that a link carries or the start of a run.
+    """A task on a thread, or, without one, a tensor that a link carries or the start of a run."""
 
-    Attributes:
-        task: The task, or None for the start of a run.
-        thread: The thread, or None.
-        start: The time in seconds at which it began.
-        left: The seconds that it still takes if nothing else uses the machine.
-        demand: The cores that it uses if nothing else does.
-        crowding: How many times as long it takes if all cores are busy with other tasks.
-        began_after: The number of the bar after which it could begin, or None.
-        ended: What is done at its end if there is no thread.
-        copies: How many tasks of the machine it stands for, all of which run at the same time.
-    """
-
-    task: Task | None
-    thread: Thread | None
-    start: float
-    left: float
-    demand: float
-    crowding: float
-    began_after: int | None
-    ended: Callable[[], None] = lambda: None
-    copies: int = 1
+    task: Task | None  # the task, or None for the start of a run
+    thread: Thread | None  # the thread, or None
+    start: float  # the time in seconds at which it began
+    left: float  # the seconds that it still takes if nothing else uses the machine
+    demand: float  # the cores that it uses if nothing else does
+    crowding: float  # how many times as long it takes if all cores are busy with other tasks
+    began_after: int | None  # the number of the bar after which it could begin, or None
+    ended: Callable[[], None] = lambda: None  # what is done at its end if there is no thread
+    copies: int = 1  # how many tasks of the machine it stands for, all of which run at the same time
 
 
 @define(eq=False)
@@ -268,34 +248,22 @@ class Run:
 
 @frozen(eq=False)
 class Gate:
-    """Ops that get something from the devices of the clone itself, which they wait for.
+    """Ops that get something from the devices of the clone itself, which they wait for."""
 
-    Attributes:
-        needed: The ops on other devices that the clone waits for before it can make that.
-    """
-
-    needed: frozenset[int]
+    needed: frozenset[int]  # the ops on other devices that the clone waits for before it can make that
     ops: tuple[int, ...]
 
 
 @frozen(eq=False)
 class Abroad:
-    """What a clone does on the devices of other processes.
-
-    Attributes:
-        count: For how many other clones this one stands.
-        ops: The numbers of the ops there.
-        waits: For each of them, how many inputs it has from the others.
-        gates: What some of them get from the clone.
-        opened: By op: the numbers of the gates that wait for it.
-    """
+    """What a clone does on the devices of other processes."""
 
     host: Host
-    count: int
-    ops: tuple[int, ...] = field(repr=False)
-    waits: dict[int, int] = field(repr=False)
-    gates: tuple[Gate, ...] = field(repr=False)
-    opened: dict[int, list[int]] = field(repr=False)
+    count: int  # for how many other clones this one stands
+    ops: tuple[int, ...] = field(repr=False)  # the numbers of the ops there
+    waits: dict[int, int] = field(repr=False)  # for each of them, how many inputs it has from the others
+    gates: tuple[Gate, ...] = field(repr=False)  # what some of them get from the clone
+    opened: dict[int, list[int]] = field(repr=False)  # by op: the numbers of the gates that wait for it
 
 
 @define(eq=False)

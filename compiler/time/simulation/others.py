@@ -70,18 +70,13 @@ def _needed(inputs: dict[int, list[int]], elsewhere: set[int]) -> dict[int, froz
 
 @define(eq=False)
 class StandIns:
-    """What servers do for clones that are not simulated.
-
-    Attributes:
-        simulated: The runs of the clones that are simulated, by number.
-        runs: The runs of the others, several clones together in each.
-    """
+    """What servers do for clones that are not simulated."""
 
     step: PreparedStep
     clock: Clock
     threads: Threads
-    simulated: Sequence[Run]
-    runs: list[Run] = field(factory=list)
+    simulated: Sequence[Run]  # the runs of the clones that are simulated, by number
+    runs: list[Run] = field(factory=list)  # the runs of the others, several clones together in each
 
     def begin(self, run: Run) -> None:
         """Let those begin for which the clone of a run stands, together with it."""

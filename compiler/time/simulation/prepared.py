@@ -25,17 +25,11 @@ TensorFlow counts 8,000 cycles of the processor.
 
 
 class Demand(NamedTuple):
-    """What a task asks of its thread.
+    """What a task asks of its thread."""
 
-    Attributes:
-        seconds: How long it takes if nothing else uses the machine.
-        cores: The cores that it uses meanwhile.
-        crowding: How many times as long it takes if all cores are busy with other tasks.
-    """
-
-    seconds: float
-    cores: float
-    crowding: float
+    seconds: float  # how long it takes if nothing else uses the machine
+    cores: float  # the cores that it uses meanwhile
+    crowding: float  # how many times as long it takes if all cores are busy with other tasks
 
 
 @define(eq=False)

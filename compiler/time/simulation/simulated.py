@@ -33,21 +33,15 @@ class Bar:
 
 @frozen
 class Hop:
-    """A tensor on a link.
-
-    Attributes:
-        start: When the link began to carry it.
-        end: When it had arrived.
-        after: The index of the bar of the op that made it.
-    """
+    """A tensor on a link."""
 
     source: Device
     target: Device
     tensor: str
     bytes: int
-    start: float
-    end: float
-    after: int
+    start: float  # when the link began to carry it
+    end: float  # when it had arrived
+    after: int  # the index of the bar of the op that made it
 
 
 @frozen

@@ -17,16 +17,12 @@ from compiler.topology import Device
 
 @define(eq=False)
 class Threads:
-    """The pools of threads, one for each process.
-
-    Attributes:
-        free: The threads that may take a task now.
-    """
+    """The pools of threads, one for each process."""
 
     step: PreparedStep
     clock: Clock
     pools: list[list[Thread]] = field(init=False)
-    free: list[Thread] = field(factory=list)
+    free: list[Thread] = field(factory=list)  # the threads that may take a task now
 
     def __attrs_post_init__(self) -> None:
         step = self.step
@@ -129,15 +125,11 @@ time, and the thread that sent it, or None if a link brought it."""
 
 @define(eq=False)
 class Transfers:
-    """What links carry, and what waits for them.
-
-    Attributes:
-        arrived: What is done with a tensor that is there.
-    """
+    """What links carry, and what waits for them."""
 
     step: PreparedStep
     clock: Clock
-    arrived: Arrival
+    arrived: Arrival  # what is done with a tensor that is there
     hops: list[Hop] = field(factory=list)
     _free: dict[tuple[Device, Device], float] = field(factory=dict)  # from when on, if they take no cores
     _waiting: dict[tuple[Device, Device], deque[tuple[Task, Send]]] = field(factory=dict)

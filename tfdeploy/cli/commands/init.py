@@ -149,16 +149,11 @@ def _target(spec: Path | None, name: str) -> Path:
 
 @frozen
 class _Examples:
-    """Examples that are to be looked at.
-
-    Attributes:
-        masks: The folder of the masks of images; None to find out whether there is one.
-        header: Whether the first row of CSV files names the columns, or their names; None to find out.
-    """
+    """Examples that are to be looked at."""
 
     path: Path
-    masks: Path | None
-    header: Header
+    masks: Path | None  # the folder of the masks of images; None to find out whether there is one
+    header: Header  # whether the first row of CSV files names the columns, or their names; None to find out
 
     def found(self) -> Found:
         """Return what they hold; raises RunError."""

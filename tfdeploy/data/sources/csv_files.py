@@ -65,15 +65,10 @@ QUOTE = '"'
 
 @frozen
 class Row:
-    """A record of a file.
+    """A record of a file."""
 
-    Attributes:
-        number: The number of its first line, from 1.
-        raw: Its bytes without the line end.
-    """
-
-    number: int
-    raw: bytes
+    number: int  # the number of its first line, from 1
+    raw: bytes  # its bytes without the line end
 
     @property
     def text(self) -> str:
@@ -83,17 +78,11 @@ class Row:
 
 @frozen
 class Cell:
-    """A cell of a row.
+    """A cell of a row."""
 
-    Attributes:
-        text: Its content without quotes.
-        start: Where it begins in the row, quotes included.
-        end: Where it ends in the row.
-    """
-
-    text: str
-    start: int
-    end: int
+    text: str  # its content without quotes
+    start: int  # where it begins in the row, quotes included
+    end: int  # where it ends in the row
 
 
 class QuoteError(Exception):
@@ -107,18 +96,12 @@ class QuoteError(Exception):
 
 @frozen
 class Layout:
-    """The layout of a file.
+    """The layout of a file."""
 
-    Attributes:
-        records: The number of records, the header included.
-        quoted_lines: Whether quoted cells contain line breaks.
-        hexadecimal: Whether a cell may hold a hexadecimal number, which TensorFlow would read.
-    """
-
-    records: int
+    records: int  # the number of records, the header included
     blank_lines: bool = False
-    quoted_lines: bool = False
-    hexadecimal: bool = False
+    quoted_lines: bool = False  # whether quoted cells contain line breaks
+    hexadecimal: bool = False  # whether a cell may hold a hexadecimal number, which TensorFlow would read
 
 
 def rows(file: IO[bytes]) -> Iterator[Row]:
@@ -225,17 +208,12 @@ WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @frozen
 class Column:
-    """A column that is read.
+    """A column that is read."""
 
-    Attributes:
-        index: Its place in the header, from 0.
-        listed: Whether each cell has any number of values, separated by spaces.
-    """
-
-    index: int
+    index: int  # its place in the header, from 0
     name: str
     dtype: str
-    listed: bool = False
+    listed: bool = False  # whether each cell has any number of values, separated by spaces
 
 
 @frozen(eq=False)

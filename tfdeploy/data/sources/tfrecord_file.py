@@ -56,14 +56,10 @@ CUT_OFF = "the file ends within it"
 
 @frozen(eq=False)
 class RecordFile:
-    """A TFRecord file.
-
-    Attributes:
-        compression: `none`, `gzip` or `zlib`.
-    """
+    """A TFRecord file."""
 
     path: Path
-    compression: str
+    compression: str  # `none`, `gzip` or `zlib`
     call: Span | None
 
     def where(self, number: int) -> Where:

@@ -23,15 +23,10 @@ from tfdeploy.data.transforms.table import Choice
 
 @frozen
 class Shard:
-    """A share of single examples.
+    """A share of single examples."""
 
-    Attributes:
-        index: The number of the share, which begins with the example of this number.
-        of: The number of shares.
-    """
-
-    index: int
-    of: int
+    index: int  # the number of the share, which begins with the example of this number
+    of: int  # the number of shares
 
 
 @frozen

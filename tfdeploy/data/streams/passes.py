@@ -243,22 +243,15 @@ def _grouped(dataset: Any, size: int, *, ragged: bool, drop_remainder: bool = Fa
 
 @frozen
 class Passes:
-    """The passes over a split, or over some files of its source.
-
-    Attributes:
-        fields: The tensors of an example after all transforms.
-        seed: The seed of shuffles without one of their own.
-        files: The files that are read; None for all.
-        batch: The number of examples of a batch, for which `bucket` orders them.
-    """
+    """The passes over a split, or over some files of its source."""
 
     source: Source
     steps: tuple[Step, ...]
-    fields: tuple[Field, ...]
-    seed: int
+    fields: tuple[Field, ...]  # the tensors of an example after all transforms
+    seed: int  # the seed of shuffles without one of their own
     options: StreamOptions
-    files: FileShare | None = None
-    batch: int = 1
+    files: FileShare | None = None  # the files that are read; None for all
+    batch: int = 1  # the number of examples of a batch, for which `bucket` orders them
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""

@@ -132,14 +132,10 @@ def _told() -> Iterator[None]:
 
 @frozen
 class StepTime:
-    """The time of a step.
-
-    Attributes:
-        processor: The processor time of both tasks, in seconds.
-    """
+    """The time of a step."""
 
     seconds: float
-    processor: float
+    processor: float  # the processor time of both tasks, in seconds
 
     def beyond(self, other: StepTime) -> StepTime:
         """Return what this step takes more than another one."""

@@ -36,21 +36,14 @@ CORE = TABLE["cpu"]
 
 @frozen
 class MeasureRequest:
-    """What is to be measured.
-
-    Attributes:
-        inner_threads: How many threads may work on one op.
-        beside: Whether ops are also measured while all cores are busy, and steps without a trace.
-        seconds: The most that each of the measurements may take.
-        turns: In how many turns steps are made.
-    """
+    """What is to be measured."""
 
     emulate: bool
-    inner_threads: int
-    beside: bool
+    inner_threads: int  # how many threads may work on one op
+    beside: bool  # whether ops are also measured while all cores are busy, and steps without a trace
     traced: int
-    seconds: float
-    turns: int
+    seconds: float  # the most that each of the measurements may take
+    turns: int  # in how many turns steps are made
 
 
 def joined(answers: Sequence[Profile], spec: str) -> Profile:

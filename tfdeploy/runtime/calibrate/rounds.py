@@ -21,15 +21,10 @@ from compiler.time.work import Signature, StepWork
 
 @frozen
 class Round:
-    """Some steps without a pause.
+    """Some steps without a pause."""
 
-    Attributes:
-        seconds: The median seconds of one.
-        processors: The cores that they used, as a mean.
-    """
-
-    seconds: float
-    processors: float
+    seconds: float  # the median seconds of one
+    processors: float  # the cores that they used, as a mean
 
 
 def timed(step: Callable[[], Any]) -> float:
@@ -221,20 +216,13 @@ no cache is larger."""
 
 @frozen
 class RowRatio:
-    """How long an op takes with another number of rows, or one that does the same with distinct rows.
+    """How long an op takes with another number of rows, or one that does the same with distinct rows."""
 
-    Attributes:
-        like: What the time of the op of the step depends on.
-        flops: The floating point operations with these.
-        bytes: The bytes that are moved with these.
-        ratio: The time, as a multiple of that of the op of the step.
-    """
-
-    like: Signature
+    like: Signature  # what the time of the op of the step depends on
     signature: Signature
-    flops: int
-    bytes: int
-    ratio: float
+    flops: int  # the floating point operations with these
+    bytes: int  # the bytes that are moved with these
+    ratio: float  # the time, as a multiple of that of the op of the step
 
 
 def ratios_by_rows(ops: Iterable[Any], inner_threads: int) -> tuple[RowRatio, ...]:

@@ -37,40 +37,25 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @frozen
 class Health(JsonRecord):
-    """How a process does.
+    """How a process does."""
 
-    Attributes:
-        at: When this was measured, in seconds since 1970.
-        doing: What it is doing; empty for a server.
-        idle: The seconds since it last made progress.
-        late: Whether that is longer than usual.
-        waiting: Whether all that it does is to wait for others.
-        waits: What it waits for, in words, as far as it knows.
-        step: The global step to which it has come; None if it makes no steps.
-        updates: Its own updates, if workers update independently of each other; else None.
-        speed: The examples of a second.
-        processor: The seconds of processor time that it has used.
-        sending: The bytes that it sends in a second.
-        receiving: The bytes that it receives in a second.
-    """
-
-    at: float
-    doing: str = ""
-    idle: float = 0.0
-    late: bool = False
-    waiting: bool = False
-    waits: tuple[str, ...] = ()
-    step: Count | None = None
-    updates: Count | None = None
+    at: float  # when this was measured, in seconds since 1970
+    doing: str = ""  # what it is doing; empty for a server
+    idle: float = 0.0  # the seconds since it last made progress
+    late: bool = False  # whether that is longer than usual
+    waiting: bool = False  # whether all that it does is to wait for others
+    waits: tuple[str, ...] = ()  # what it waits for, in words, as far as it knows
+    step: Count | None = None  # the global step to which it has come; None if it makes no steps
+    updates: Count | None = None  # its own updates, if workers update independently of each other; else None
     examples: Count = 0
-    speed: float = 0.0
+    speed: float = 0.0  # the examples of a second
     memory: Count = 0
-    processor: float = 0.0
+    processor: float = 0.0  # the seconds of processor time that it has used
     cores: float = 0.0
     sent: Count = 0
     received: Count = 0
-    sending: float = 0.0
-    receiving: float = 0.0
+    sending: float = 0.0  # the bytes that it sends in a second
+    receiving: float = 0.0  # the bytes that it receives in a second
 
     @property
     def is_stuck(self) -> bool:
@@ -93,13 +78,9 @@ class Health(JsonRecord):
 
 @define
 class SelfMeasurement:
-    """Measures this process.
+    """Measures this process."""
 
-    Attributes:
-        activity: What the process is doing; None for a server.
-    """
-
-    activity: Activity | None = None
+    activity: Activity | None = None  # what the process is doing; None for a server
     _before: deque[Health] = field(factory=deque, init=False, repr=False)
     _connections: dict[int, tuple[int, int]] = field(factory=dict, init=False, repr=False)
     _closed: tuple[int, int] = field(default=(0, 0), init=False)

@@ -99,24 +99,18 @@ NONSENSE = "?"
 
 @frozen
 class Identity(JsonRecord):
-    """The identity of a task.
-
-    Attributes:
-        incarnation: A text that differs each time that the task starts.
-        started: When it was started, in seconds since 1970.
-        secret: The public digest of the secret of its run.
-    """
+    """The identity of a task."""
 
     job: str
     index: Count
     spec_sha256: str
     tfdeploy: str
     tensorflow: str
-    incarnation: str
+    incarnation: str  # a text that differs each time that the task starts
     host: str
     process: Count
-    started: float
-    secret: str
+    started: float  # when it was started, in seconds since 1970
+    secret: str  # the public digest of the secret of its run
 
     @classmethod
     def of(cls, membership: Membership) -> Identity:
@@ -143,14 +137,10 @@ class Identity(JsonRecord):
 
 @frozen
 class Answer:
-    """The answer of a server.
-
-    Attributes:
-        identity: Its identity; None if it has not published one.
-    """
+    """The answer of a server."""
 
     task: Task
-    identity: Identity | None
+    identity: Identity | None  # its identity; None if it has not published one
 
 
 def versions() -> tuple[str, str]:

@@ -59,18 +59,13 @@ CLIENT_IS_GONE = 30.0  # seconds after which what a client has published counts 
 
 @frozen
 class MissingTask:
-    """A task that does not answer.
-
-    Attributes:
-        since: When it last answered, or when training last made progress (`time.monotonic()`).
-        kind: The kind of failure; see `NoAnswer`.
-    """
+    """A task that does not answer."""
 
     task: Task
     address: str
     reason: str
-    since: float
-    kind: str = "silent"
+    since: float  # when it last answered, or when training last made progress (`time.monotonic()`)
+    kind: str = "silent"  # the kind of failure; see `NoAnswer`
 
     @property
     def seconds(self) -> float:
@@ -365,17 +360,11 @@ def _longest(found: Sequence[MissingTask]) -> float:
 
 @frozen
 class TaskStatus:
-    """The status of a task.
+    """The status of a task."""
 
-    Attributes:
-        name: The task, such as `worker:1`, or `client`.
-        address: Its `host:port`; empty for a client.
-        well: Whether it is running, and runs the same spec.
-    """
-
-    name: str
-    address: str
-    well: bool
+    name: str  # the task, such as `worker:1`, or `client`
+    address: str  # its `host:port`; empty for a client
+    well: bool  # whether it is running, and runs the same spec
     words: str
     health: Health | None = None
 

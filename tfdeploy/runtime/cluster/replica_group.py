@@ -40,16 +40,11 @@ LEAVING = 10.0
 
 @frozen
 class Standing:
-    """Where a worker stands.
+    """Where a worker stands."""
 
-    Attributes:
-        made: The steps that it has made, with those that were skipped; -1 if it has no weights.
-        examples: The examples of these steps.
-    """
-
-    made: int = -1
+    made: int = -1  # the steps that it has made, with those that were skipped; -1 if it has no weights
     step: int = 0
-    examples: int = 0
+    examples: int = 0  # the examples of these steps
 
 
 @define

@@ -72,14 +72,10 @@ class Roster(JsonRecord):
 
 @frozen
 class Word(JsonRecord):
-    """What a worker says at its server.
-
-    Attributes:
-        roster: The newest roster that it has entered; None before the first.
-    """
+    """What a worker says at its server."""
 
     ready: bool = False
-    roster: Roster | None = None
+    roster: Roster | None = None  # the newest roster that it has entered; None before the first
 
 
 def _number(word: Word) -> int:

@@ -256,14 +256,10 @@ class AsyncChiefSteps(_ChiefSteps):
 
 @define
 class WorkerLoop:
-    """The training of a worker that has a graph of its own.
-
-    Attributes:
-        stream: The training data of all workers, of which this one reads its share.
-    """
+    """The training of a worker that has a graph of its own."""
 
     compiled: CompiledGraph = field(repr=False)
-    stream: Stream = field(repr=False)
+    stream: Stream = field(repr=False)  # the training data of all workers, of which this one reads its share
     target: SessionTarget = field(repr=False)
     stop: StopSignals = field(repr=False)
     reporter: Reporter = field(repr=False)

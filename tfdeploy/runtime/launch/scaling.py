@@ -24,16 +24,11 @@ POLL, PATIENCE = 0.1, 10.0
 
 @frozen
 class ScaleRequest(JsonRecord):
-    """What is wanted, and what came of it.
-
-    Attributes:
-        tasks: The number of its tasks that is wanted.
-        before: The number that it had when the launcher has changed it; None before that.
-    """
+    """What is wanted, and what came of it."""
 
     job: str
-    tasks: Count
-    before: Count | None = None
+    tasks: Count  # the number of its tasks that is wanted
+    before: Count | None = None  # the number that it had when the launcher has changed it; None before that
 
 
 class Scaling:

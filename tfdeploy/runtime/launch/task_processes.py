@@ -23,17 +23,13 @@ LAST_WORDS = 2.0
 
 @define
 class TaskProcess:
-    """The process of a task.
-
-    Attributes:
-        early: How many of its processes in a row have ended soon after their start.
-    """
+    """The process of a task."""
 
     task: Task
     process: subprocess.Popen[str]
     begun: float
     starts: int = 1
-    early: int = 0
+    early: int = 0  # how many of its processes in a row have ended soon after their start
     readers: list[threading.Thread] = field(factory=list)
 
     @property

@@ -62,13 +62,9 @@ class Task:
 
 @frozen
 class Cluster:
-    """The addresses of all tasks.
+    """The addresses of all tasks."""
 
-    Attributes:
-        jobs: The `host:port` of each task of each job, in the order of the spec.
-    """
-
-    jobs: Mapping[str, tuple[str, ...]]
+    jobs: Mapping[str, tuple[str, ...]]  # the `host:port` of each task of each job, in the order of the spec
 
     @classmethod
     def of(cls, jobs: Mapping[str, Sequence[str]]) -> Cluster:

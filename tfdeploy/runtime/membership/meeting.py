@@ -46,17 +46,12 @@ Said = TypeVar("Said")
 
 @frozen
 class Entry:
-    """A process that takes part.
-
-    Attributes:
-        host: The name by which other machines reach its machine.
-        machine: What processes have in common that reach each other by the loopback address.
-    """
+    """A process that takes part."""
 
     task: str
-    host: str
+    host: str  # the name by which other machines reach its machine
     port: int
-    machine: str
+    machine: str  # what processes have in common that reach each other by the loopback address
     process: int
     spec_sha256: str
 

@@ -40,13 +40,9 @@ class _Inside:
 
 @frozen
 class RunDirectory:
-    """The directory `train.directory` of a spec, or `runs/NAME` if NAME.tfdeploy gives none.
+    """The directory `train.directory` of a spec, or `runs/NAME` if NAME.tfdeploy gives none."""
 
-    Attributes:
-        path: The directory, relative to the working directory of the process.
-    """
-
-    path: Path
+    path: Path  # the directory, relative to the working directory of the process
     spec = _Inside("spec.tfdeploy")
     """The spec as it ran."""
     placement = _Inside("placement.json")

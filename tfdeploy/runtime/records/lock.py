@@ -41,13 +41,9 @@ _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @define
 class Lock:
-    """The open lock file of a run directory.
+    """The open lock file of a run directory."""
 
-    Attributes:
-        descriptor: Its descriptor; None once it has been closed.
-    """
-
-    descriptor: int | None
+    descriptor: int | None  # its descriptor; None once it has been closed
     is_held: bool = False
 
     def release(self) -> None:

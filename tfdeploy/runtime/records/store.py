@@ -64,13 +64,9 @@ class Manifest:
 
 @frozen
 class Checkpoint:
-    """A checkpoint on the disk.
+    """A checkpoint on the disk."""
 
-    Attributes:
-        prefix: The path that its files begin with, by which TensorFlow knows it.
-    """
-
-    prefix: Path
+    prefix: Path  # the path that its files begin with, by which TensorFlow knows it
     manifest: Manifest
 
     @property
@@ -81,16 +77,12 @@ class Checkpoint:
 
 @frozen
 class BrokenCheckpoint:
-    """A checkpoint that is not whole.
-
-    Attributes:
-        refused: Whether the system did not let it be read, so that it may be whole.
-    """
+    """A checkpoint that is not whole."""
 
     prefix: Path
     step: int
     reason: str
-    refused: bool = False
+    refused: bool = False  # whether the system did not let it be read, so that it may be whole
 
 
 @frozen

@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 
 @frozen
 class StepRange:
-    """The steps that a process is to make.
-
-    Attributes:
-        left_out: The number of examples at the end of the last epoch that do not fill a step.
-    """
+    """The steps that a process is to make."""
 
     first: int
     last: int
     directory: str
-    left_out: int = 0
+    left_out: int = 0  # the number of examples at the end of the last epoch that do not fill a step
 
 
 class Reporter:

@@ -123,14 +123,7 @@ TELLING = 5.0  # seconds of training, before which the share means little
 
 @define
 class Trainer:
-    """Makes the steps of a run.
-
-    Attributes:
-        stop: The signals of the process, which end the loop after a step.
-        after_first: Is called when this process has made its first step.
-        examples: The number of examples consumed since the start of the run.
-        group: The chief's view of all workers; None if one graph has all clones.
-    """
+    """Makes the steps of a run."""
 
     engine: Engine
     stream: Stream
@@ -139,13 +132,13 @@ class Trainer:
     history: History
     events: Events
     reporter: Reporter
-    stop: StopSignals
+    stop: StopSignals  # the signals of the process, which end the loop after a step
     clock: Clock
-    after_first: Callable[[], None]
+    after_first: Callable[[], None]  # is called when this process has made its first step
     step: int = 0
-    examples: int = 0
+    examples: int = 0  # the number of examples consumed since the start of the run
     last_record: HistoryRecord | None = None
-    group: WorkerGroup | None = None
+    group: WorkerGroup | None = None  # the chief's view of all workers; None if one graph has all clones
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
     _said_waiting: bool = False

@@ -48,22 +48,15 @@ _FIRST_SERVER = ir.DevicePattern("cpu", (0,), PARAMETER_SERVER, (0,))
 
 @frozen
 class Case:
-    """One combination.
-
-    Attributes:
-        variables: The placement of variables, one of `LAYOUTS`.
-        pack: The size of a bucket of packed gradients in bytes; None for no packing.
-        average_slots: Whether slots of optimizers are averaged as well (local).
-        workers: The number of workers of a cluster with two parameter servers; 0 for one process.
-    """
+    """One combination."""
 
     mode: ir.Mode
     aggregate: ir.Call
-    variables: str
+    variables: str  # the placement of variables, one of `LAYOUTS`
     batches: tuple[int, ...]
-    pack: int | None = None
-    average_slots: bool = False
-    workers: int = 0
+    pack: int | None = None  # the size of a bucket of packed gradients in bytes; None for no packing
+    average_slots: bool = False  # whether slots of optimizers are averaged as well (local)
+    workers: int = 0  # the number of workers of a cluster with two parameter servers; 0 for one process
     between: bool = False
 
     @property

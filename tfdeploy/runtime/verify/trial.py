@@ -148,19 +148,13 @@ ATTEMPTS = 3  # after which a combination has failed
 
 @frozen
 class LaunchedServers:
-    """Servers of a cluster that run on this machine.
-
-    Attributes:
-        say: Called with a sentence if something is tried again.
-        kill: Kills a task, which is started again.
-        turns: The tasks that are to be killed, one in each combination.
-    """
+    """Servers of a cluster that run on this machine."""
 
     cluster: Cluster = field(repr=False)
     monitor: TaskMonitor = field(repr=False)
-    say: Callable[[str], None] = field(repr=False)
-    kill: Callable[[Task], None] = field(repr=False)
-    turns: Iterator[Task] = field(repr=False)
+    say: Callable[[str], None] = field(repr=False)  # called with a sentence if something is tried again
+    kill: Callable[[Task], None] = field(repr=False)  # kills a task, which is started again
+    turns: Iterator[Task] = field(repr=False)  # the tasks that are to be killed, one in each combination
     _due: list[Task] = field(factory=list, init=False, repr=False)
 
     def disturb(self) -> None:

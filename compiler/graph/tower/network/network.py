@@ -84,14 +84,10 @@ def make(
 
 @frozen
 class _Maker:
-    """Makes Keras objects.
-
-    Attributes:
-        classes: The classes to use in the stead of some of Keras.
-    """
+    """Makes Keras objects."""
 
     base: str = "."
-    classes: Classes = _KERAS
+    classes: Classes = _KERAS  # the classes to use in the stead of some of Keras
 
     def made(self, call: ir.Call, category: str, more: Mapping[str, Any]) -> Any:
         """Return the object of a call; `category` is empty if any object may be there."""

@@ -24,15 +24,10 @@ from compiler.plan import Plan, WorkerPlan
 
 @frozen
 class SyncPolicy:
-    """Which layers normalize by the whole batch.
+    """Which layers normalize by the whole batch."""
 
-    Attributes:
-        every: Whether all do, and not only those with `synchronized = true`.
-        refusal: The reason why layers cannot do so in this plan, or None if they can.
-    """
-
-    every: bool
-    refusal: str | None = None
+    every: bool  # whether all do, and not only those with `synchronized = true`
+    refusal: str | None = None  # the reason why layers cannot do so in this plan, or None if they can
 
     def wants(self, layer: Any) -> bool:
         """Whether a layer is to normalize by the whole batch. A frozen one normalizes by no batch."""

@@ -18,13 +18,9 @@ JOINING = frozenset({"append", "concatenate", "dstack", "hstack", "stack"})
 
 @frozen
 class Operation:
-    """A function of `keras.ops`, or `getitem` for an index of a tensor; it has no weights.
+    """A function of `keras.ops`, or `getitem` for an index of a tensor; it has no weights."""
 
-    Attributes:
-        function: Its name in `keras.ops`, with dots if it is in a module there (`image.resize`).
-    """
-
-    function: str
+    function: str  # its name in `keras.ops`, with dots if it is in a module there (`image.resize`)
     name: str
 
     @property

@@ -49,16 +49,11 @@ _OBJECTS = (keras.Layer, keras.Loss, keras.Metric)  # can be called, but are no 
 
 @frozen
 class _Kind:
-    """What a category of objects is called and how it is used.
-
-    Attributes:
-        base: The class that its objects have, or None if any function will do.
-        arguments: The numbers of arguments of a function that is the object itself.
-    """
+    """What a category of objects is called and how it is used."""
 
     noun: str
-    base: type | None
-    arguments: Sequence[int] = ()
+    base: type | None  # the class that its objects have, or None if any function will do
+    arguments: Sequence[int] = ()  # the numbers of arguments of a function that is the object itself
     wrap: Callable[[Callable[..., Any], str], Any] = lambda function, _: function
 
 

@@ -43,20 +43,15 @@ Facts: TypeAlias = Mapping[Aspect, frozenset[str]]
 
 @frozen
 class Conflict:
-    """Values of a spec that cannot be combined.
-
-    Attributes:
-        when: Aspects with values. The conflict exists if each aspect has one of its values. The diagnostic
-            points at the first aspect, and also at the second.
-        message: What is wrong; `{aspect}` is replaced by the value of an aspect.
-        nearest: What to write instead.
-    """
+    """Values of a spec that cannot be combined."""
 
     code: str
+    # Aspects with values. The conflict exists if each aspect has one of its values. The diagnostic points at
+    # the first aspect, and also at the second.
     when: tuple[tuple[Aspect, tuple[str, ...]], ...]
-    message: str
+    message: str  # what is wrong; `{aspect}` is replaced by the value of an aspect
     reason: str
-    nearest: str = field(repr=False)
+    nearest: str = field(repr=False)  # what to write instead
 
     def holds(self, facts: Facts) -> bool:
         """Whether a spec with these facts has this conflict."""

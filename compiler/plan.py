@@ -16,23 +16,16 @@ from dsl.shown import Shown
 
 @frozen
 class Tower:
-    """The part of a graph that belongs to one clone.
+    """The part of a graph that belongs to one clone."""
 
-    Attributes:
-        index: Its number among the towers of its graph.
-        scope: The name scope of its ops; empty if the graph has only this tower.
-        batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
-        number: Its number among the towers of the whole deployment.
-        piped: How many micro-batches have ops of their own; 0 if there is no pipeline.
-    """
-
-    index: int
-    scope: str
+    index: int  # its number among the towers of its graph
+    scope: str  # the name scope of its ops; empty if the graph has only this tower
     devices: tuple[Device, ...]
-    batch: int
+    batch: int  # the examples of one micro-batch; a step takes `update.accumulate` of these
     reason: Reason = field(eq=False, repr=False)
+    # Its number among the towers of the whole deployment.
     number: int = field(default=Factory(lambda self: self.index, takes_self=True))
-    piped: int = 0
+    piped: int = 0  # how many micro-batches have ops of their own; 0 if there is no pipeline
 
     @property
     def device(self) -> Device:
@@ -59,18 +52,13 @@ class Tower:
 
 @frozen
 class Worker:
-    """A worker that has a graph of its own (`replication = between_graph`).
+    """A worker that has a graph of its own (`replication = between_graph`)."""
 
-    Attributes:
-        index: Its number among the workers, in the order of declaration; worker 0 is the chief.
-        everyone: The towers of all workers, one tuple for each worker.
-        changes: Whether workers come and go, so that these are some of the tasks of the job.
-    """
-
-    index: int
+    index: int  # its number among the workers, in the order of declaration; worker 0 is the chief
     host: Host
+    # The towers of all workers, one tuple for each worker.
     everyone: tuple[tuple[Tower, ...], ...] = field(repr=False)
-    changes: bool = False
+    changes: bool = False  # whether workers come and go, so that these are some of the tasks of the job
 
     @property
     def is_chief(self) -> bool:

@@ -14,18 +14,12 @@ Stage: TypeAlias = Literal["check", "plan", "run", "tool"]
 
 @frozen
 class Code:
-    """One kind of diagnostic.
+    """One kind of diagnostic."""
 
-    Attributes:
-        code: The number, such as `TFD101`.
-        name: The name in kebab case.
-        title: One sentence that says what is wrong.
-        stage: The first stage that can report it, or `tool` if it is no fault of a spec and its data.
-    """
-
-    code: str
-    name: str
-    title: str
+    code: str  # the number, such as `TFD101`
+    name: str  # the name in kebab case
+    title: str  # one sentence that says what is wrong
+    # The first stage that can report it, or `tool` if it is no fault of a spec and its data.
     stage: Stage = "check"
 
 

@@ -39,21 +39,15 @@ class Table:
 
 @frozen
 class Summary:
-    """What is shown of a record.
-
-    Attributes:
-        tables: Small tables. Those without rows are left out.
-        source: A longer text, which a notebook shows when it is asked to.
-        pictures: Pictures as SVG, which a notebook shows side by side.
-        drawing: The same in characters, for a terminal.
-    """
+    """What is shown of a record."""
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
+    # Small tables. Those without rows are left out.
     tables: tuple[Table, ...] = ()
-    source: str = ""
-    pictures: tuple[str, ...] = ()
-    drawing: str = ""
+    source: str = ""  # a longer text, which a notebook shows when it is asked to
+    pictures: tuple[str, ...] = ()  # pictures as SVG, which a notebook shows side by side
+    drawing: str = ""  # the same in characters, for a terminal
 
     def as_html(self) -> str:
         """Return the summary as HTML, in which no text of a record becomes markup."""

@@ -95,19 +95,14 @@ def _without_white(tokens: list[Token]) -> list[_Token]:
 
 @frozen
 class _Open:
-    """An open bracket.
-
-    Attributes:
-        indent: The indentation of the line that it is on.
-        inside: The indentation of the lines inside it.
-        is_too_long: Whether every item inside it has a line of its own, because one line would be too long.
-    """
+    """An open bracket."""
 
     kind: str
-    indent: int
-    inside: int
+    indent: int  # the indentation of the line that it is on
+    inside: int  # the indentation of the lines inside it
     is_index: bool
     is_tall: bool
+    # Whether every item inside it has a line of its own, because one line would be too long.
     is_too_long: bool
 
 

@@ -73,21 +73,15 @@ class Evaluation:
 
 @frozen
 class TrainLoop:
-    """What one clone repeats in async training, in a thread of its own.
-
-    Attributes:
-        train_op: Does one update from one batch of the clone.
-        loss: The loss of that batch with the regularisation term; a scalar.
-        data_loss: The loss of that batch without it.
-        waited: The seconds that the update has waited for the batch, or None if they are not measured.
-    """
+    """What one clone repeats in async training, in a thread of its own."""
 
     clone: int
     batch: int
-    train_op: tf.Operation = field(repr=False)
-    loss: tf.Tensor = field(repr=False)
-    data_loss: tf.Tensor = field(repr=False)
+    train_op: tf.Operation = field(repr=False)  # does one update from one batch of the clone
+    loss: tf.Tensor = field(repr=False)  # the loss of that batch with the regularisation term; a scalar
+    data_loss: tf.Tensor = field(repr=False)  # the loss of that batch without it
     metrics: Mapping[str, MetricTensors] = field(repr=False)
+    # The seconds that the update has waited for the batch, or None if they are not measured.
     waited: tf.Tensor | None = field(default=None, repr=False)
 
 

@@ -27,32 +27,22 @@ class Link:
 
 @frozen
 class Explanation(Shown):
-    """The reason why a thing is on its device.
-
-    Attributes:
-        type: The type of the op, as in `placement.json`.
-        role: What the op is for, as in `placement.json`.
-        clone: The number of its clone, or None.
-        requested: The name in specs of the device that the compiler asked for.
-        chain: The thing itself, and each thing that the one before follows.
-        group: The rule for the optimizer of a variable, or None if all variables have the same one.
-        frozen: The place in the spec that says that training does not change a variable, or None if it
-            changes it, or if Keras itself does not train it, such as statistics.
-        shard: The piece of a variable that it is, or None.
-        fewer: Why there are fewer pieces of it than devices that its rule names, or None.
-    """
+    """The reason why a thing is on its device."""
 
     kind: Kind
     name: str
-    type: str
-    role: str
-    clone: int | None
-    requested: str
-    chain: tuple[Link, ...]
+    type: str  # the type of the op, as in `placement.json`
+    role: str  # what the op is for, as in `placement.json`
+    clone: int | None  # the number of its clone, or None
+    requested: str  # the name in specs of the device that the compiler asked for
+    chain: tuple[Link, ...]  # the thing itself, and each thing that the one before follows
+    # The rule for the optimizer of a variable, or None if all variables have the same one.
     group: ir.OptimizerRule | None = None
+    # The place in the spec that says that training does not change a variable, or None if it changes it, or
+    # if Keras itself does not train it, such as statistics.
     frozen: Span | None = None
-    shard: Shard | None = None
-    fewer: str | None = None
+    shard: Shard | None = None  # the piece of a variable that it is, or None
+    fewer: str | None = None  # why there are fewer pieces of it than devices that its rule names, or None
 
     @property
     def decider(self) -> Reason:

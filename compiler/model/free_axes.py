@@ -17,18 +17,13 @@ BY_DEFAULT = "the default; `assume` of the input changes it"
 
 @frozen
 class Padding:
-    """What a split says about the sizes of a tensor along its free axes.
-
-    Attributes:
-        size: The size to which all are filled, or None.
-        boundaries: The largest lengths of the groups of `bucket`.
-        pads: The positions of the `pad` transforms that fill the tensor, among the transforms of the split.
-    """
+    """What a split says about the sizes of a tensor along its free axes."""
 
     value: float = 0
-    size: int | None = None
+    size: int | None = None  # the size to which all are filled, or None
     multiple: int = 1
-    boundaries: tuple[int, ...] = ()
+    boundaries: tuple[int, ...] = ()  # the largest lengths of the groups of `bucket`
+    # The positions of the `pad` transforms that fill the tensor, among the transforms of the split.
     pads: frozenset[int] = frozenset()
 
 

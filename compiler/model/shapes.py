@@ -415,16 +415,11 @@ RULES: Mapping[str, Rule] = {
 
 @frozen
 class Misfit:
-    """The shapes that reach a layer that cannot be called on them, and the reason why it cannot.
+    """The shapes that reach a layer that cannot be called on them, and the reason why it cannot."""
 
-    Attributes:
-        shapes: The shapes of the inputs of the call, without the batch axis.
-        reason: What Keras would refuse.
-        free: The inputs of the model with an axis without a fixed size that cause it.
-    """
-
-    shapes: tuple[Shape, ...]
-    reason: str
+    shapes: tuple[Shape, ...]  # the shapes of the inputs of the call, without the batch axis
+    reason: str  # what Keras would refuse
+    # The inputs of the model with an axis without a fixed size that cause it.
     free: tuple[InputNode, ...] = ()
 
 

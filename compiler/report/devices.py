@@ -112,25 +112,17 @@ def first_that_fits(
 
 @frozen
 class Totals:
-    """The figures of a device, or the sums of several.
-
-    Attributes:
-        memory: The forecast of the memory that a step needs, or None if there is none.
-        bytes_in: The bytes received in a step.
-        in_unknown: The number of received tensors of unknown size.
-        bytes_out: The bytes sent in a step.
-        out_unknown: The number of sent tensors of unknown size.
-        busy: The part of a step in which it runs ops, from 0 to 1, or None if no time was forecast.
-    """
+    """The figures of a device, or the sums of several."""
 
     ops: int = 0
     variables: int = 0
     slots: int = 0
-    memory: int | None = None
-    bytes_in: int = 0
-    in_unknown: int = 0
-    bytes_out: int = 0
-    out_unknown: int = 0
+    memory: int | None = None  # the forecast of the memory that a step needs, or None if there is none
+    bytes_in: int = 0  # the bytes received in a step
+    in_unknown: int = 0  # the number of received tensors of unknown size
+    bytes_out: int = 0  # the bytes sent in a step
+    out_unknown: int = 0  # the number of sent tensors of unknown size
+    # The part of a step in which it runs ops, from 0 to 1, or None if no time was forecast.
     busy: float | None = None
 
     def __add__(self, other: Totals) -> Totals:

@@ -70,22 +70,15 @@ def _pairs(
 
 @frozen(eq=False)
 class _Choice:
-    """What the choice of a neighbour depends on.
-
-    Attributes:
-        limit: The time on an accelerator that a pair may have.
-        nets_of: The nets of each group, without the largest ones if there are too many pairs of groups.
-        seconds: The time of each group on an accelerator.
-        bytes: The memory of each group.
-        kinds: Groups with different kinds are not joined.
-    """
+    """What the choice of a neighbour depends on."""
 
     problem: Problem
-    limit: float
+    limit: float  # the time on an accelerator that a pair may have
+    # The nets of each group, without the largest ones if there are too many pairs of groups.
     nets_of: list[list[int]]
-    seconds: list[float]
-    bytes: list[float]
-    kinds: list[tuple[bool, int]]
+    seconds: list[float]  # the time of each group on an accelerator
+    bytes: list[float]  # the memory of each group
+    kinds: list[tuple[bool, int]]  # groups with different kinds are not joined
 
     @classmethod
     def of(cls, problem: Problem, limit: float, apart: Integers | None) -> _Choice:

@@ -167,29 +167,19 @@ def _fill(prefixes: Prefixes, best: float) -> _Table:
 
 @frozen(eq=False)
 class _Sums:
-    """What prefixes hold, from which the load of the piece between two of them follows.
-
-    Attributes:
-        seconds: The time of each prefix on an accelerator.
-        host_seconds: The same on the host.
-        unsupported: How many of its groups accelerators cannot run.
-        held: For each prefix and net, how many of the net's groups it has.
-        untouched: For each net and prefix, whether it has none of them.
-        opens: Where the open nets of each prefix begin in the next three, and where the last one's end.
-        nets: The open nets, prefix by prefix.
-        parts: How many of its groups the prefix has.
-    """
+    """What prefixes hold, from which the load of the piece between two of them follows."""
 
     problem: Problem
-    seconds: Floats
-    host_seconds: Floats
+    seconds: Floats  # the time of each prefix on an accelerator
+    host_seconds: Floats  # the same on the host
     bytes: Floats
-    unsupported: Integers
-    held: NDArray[np.int16]
-    untouched: NDArray[np.bool_]
+    unsupported: Integers  # how many of its groups accelerators cannot run
+    held: NDArray[np.int16]  # for each prefix and net, how many of the net's groups it has
+    untouched: NDArray[np.bool_]  # for each net and prefix, whether it has none of them
+    # Where the open nets of each prefix begin in the next three, and where the last one's end.
     opens: Integers
-    nets: Integers
-    parts: NDArray[np.int16]
+    nets: Integers  # the open nets, prefix by prefix
+    parts: NDArray[np.int16]  # how many of its groups the prefix has
     costs: Floats
 
     @classmethod

@@ -18,26 +18,18 @@ from compiler.search.problem import Flags, Floats, Integers, Problem, merge, num
 
 @frozen(eq=False)
 class Prefixes:
-    """Sets of groups, in the order of their work.
+    """Sets of groups, in the order of their work."""
 
-    Attributes:
-        parts: For each group of the problem the part that it belongs to; groups in a cycle are one part.
-        problem: The problem with these parts as its groups.
-        members: For each prefix and part, whether the part is in the prefix; the first prefix is empty, and
-            the last is everything.
-        words: The same as bits, 64 in a word.
-        cut: How many nets each prefix cuts.
-        wanted: If not all can be looked at, those with the smallest numbers should be.
-        complete: Whether these are all prefixes there are.
-    """
-
+    # For each group of the problem the part that it belongs to; groups in a cycle are one part.
     parts: Integers
-    problem: Problem
+    problem: Problem  # the problem with these parts as its groups
+    # For each prefix and part, whether the part is in the prefix; the first prefix is empty, and the last is
+    # everything.
     members: Flags
-    words: NDArray[np.uint64]
-    cut: Integers
-    wanted: Integers
-    complete: bool
+    words: NDArray[np.uint64]  # the same as bits, 64 in a word
+    cut: Integers  # how many nets each prefix cuts
+    wanted: Integers  # if not all can be looked at, those with the smallest numbers should be
+    complete: bool  # whether these are all prefixes there are
 
 
 def find_prefixes(problem: Problem, width: int) -> Prefixes:
@@ -99,16 +91,11 @@ def net_members(problem: Problem) -> NDArray[np.float32]:
 
 @frozen(eq=False)
 class _Nearby:
-    """What is needed to go from a prefix to its neighbours, which differ from it by one group.
+    """What is needed to go from a prefix to its neighbours, which differ from it by one group."""
 
-    Attributes:
-        needs: The groups that come right before each group, as bits.
-        read_by: The groups that come right after each group, as bits.
-        touched: The groups that a group can make movable or not: itself, and those right before and after it.
-    """
-
-    needs: list[int]
-    read_by: list[int]
+    needs: list[int]  # the groups that come right before each group, as bits
+    read_by: list[int]  # the groups that come right after each group, as bits
+    # The groups that a group can make movable or not: itself, and those right before and after it.
     touched: list[list[int]]
 
     @classmethod
@@ -260,27 +247,18 @@ def _steps(length: int, count: int) -> Integers:
 
 @frozen(eq=False)
 class _Graph:
-    """What prefixes grow by.
-
-    Attributes:
-        seconds: The time of each group on an accelerator.
-        by_seconds: The groups in the order of their time.
-        before: How many groups come right before each group.
-        readers: The groups that come right after each group.
-        sizes: How many these are.
-        costs: What each net costs, in units.
-        marks: A random number for each group; the sum of those of its groups tells prefixes apart.
-    """
+    """What prefixes grow by."""
 
     size: int
-    seconds: Floats
-    by_seconds: Integers
-    before: Integers
-    readers: list[Integers]
+    seconds: Floats  # the time of each group on an accelerator
+    by_seconds: Integers  # the groups in the order of their time
+    before: Integers  # how many groups come right before each group
+    readers: list[Integers]  # the groups that come right after each group
     pins: list[Integers]
-    sizes: Integers
-    costs: Integers
+    sizes: Integers  # how many these are
+    costs: Integers  # what each net costs, in units
     nets_of: list[Integers]
+    # A random number for each group; the sum of those of its groups tells prefixes apart.
     marks: NDArray[np.uint64]
 
     @classmethod

@@ -24,31 +24,20 @@ MOST_ROUNDS = 50
 
 @frozen(eq=False)
 class Problem:
-    """A workload whose operators are gathered in groups.
+    """A workload whose operators are gathered in groups."""
 
-    Attributes:
-        accelerators: How many accelerators there are; the host is the device with this number.
-        capacity: The memory of an accelerator, in bytes.
-        seconds: The time of each group on an accelerator.
-        host_seconds: The time of each group on the host.
-        supported: Whether accelerators can run the group.
-        nets: The groups of each net, ascending; at least two.
-        costs: What each net costs an accelerator that has a part of it.
-        order: Pairs of groups, the first of which comes before the second in the forward pass.
-        group_of: The group of each operator of the workload.
-    """
-
-    accelerators: int
-    capacity: float
+    accelerators: int  # how many accelerators there are; the host is the device with this number
+    capacity: float  # the memory of an accelerator, in bytes
     host: bool
-    seconds: Floats
-    host_seconds: Floats
+    seconds: Floats  # the time of each group on an accelerator
+    host_seconds: Floats  # the time of each group on the host
     bytes: Floats
-    supported: Flags
-    nets: tuple[tuple[int, ...], ...]
-    costs: Floats
+    supported: Flags  # whether accelerators can run the group
+    nets: tuple[tuple[int, ...], ...]  # the groups of each net, ascending; at least two
+    costs: Floats  # what each net costs an accelerator that has a part of it
+    # Pairs of groups, the first of which comes before the second in the forward pass.
     order: frozenset[tuple[int, int]]
-    group_of: Integers
+    group_of: Integers  # the group of each operator of the workload
 
     @property
     def size(self) -> int:

@@ -116,21 +116,14 @@ class _Replicas:
     Arrays have a row for each device and a column for each replica. They are small, so that a step takes as
     long as its operations on arrays are many, and those that look up entries take the longest. What a group
     has is therefore told by flags for all devices, and not by the numbers of its devices.
-
-    Attributes:
-        has: For each group, flags: whether it is on a device in a replica.
-        held: For each net, how many of its groups are on a device.
-        loads: The load of each device, in units of the scale.
-        taken: Its memory that is taken, in bytes; None if memory cannot run out.
-        capacity: The memory of each device, as a column.
     """
 
     groups: tuple[_Group, ...]
-    has: Flags
-    held: NDArray[np.int16]
-    loads: Floats
-    taken: Floats | None
-    capacity: Floats
+    has: Flags  # for each group, flags: whether it is on a device in a replica
+    held: NDArray[np.int16]  # for each net, how many of its groups are on a device
+    loads: Floats  # the load of each device, in units of the scale
+    taken: Floats | None  # its memory that is taken, in bytes; None if memory cannot run out
+    capacity: Floats  # the memory of each device, as a column
     numbers: Integers
 
     @classmethod

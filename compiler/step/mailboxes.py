@@ -21,20 +21,15 @@ SCOPE = "mail"
 
 @frozen(eq=False)
 class Box:
-    """The boxes of all workers for one tensor, or for rows of one table.
-
-    Attributes:
-        shape: The shape of the tensor, or of the table.
-        sparse: Whether rows are sent.
-        handles: The handle of each box that is written: by worker, and by what is in it.
-    """
+    """The boxes of all workers for one tensor, or for rows of one table."""
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # the shape of the tensor, or of the table
     placed: Placed
     writer: StepWriter = field(repr=False)
-    sparse: bool = False
+    sparse: bool = False  # whether rows are sent
+    # The handle of each box that is written: by worker, and by what is in it.
     handles: dict[tuple[int, str], Tensor] = field(factory=dict, init=False, repr=False)
 
     def put(self, worker: int, value: Value) -> list[str]:

@@ -102,22 +102,14 @@ class Goal(StrEnum):
 
 @frozen
 class Figures:
-    """What a placement comes to.
+    """What a placement comes to."""
 
-    Attributes:
-        missing: The bytes by which devices are too small, all together.
-        seconds: The forecast of the time of a step, or None if there is none.
-        fullest: The device that needs the most memory, and its bytes.
-        heaviest: The device with the most bytes of variables and slots, and these bytes.
-        sent: The bytes that a step sends between devices.
-        bottleneck: The device or link that is busy for the largest part of the step, in words.
-    """
-
-    missing: int
-    seconds: float | None
-    fullest: tuple[str, int]
-    heaviest: tuple[str, int]
-    sent: int
+    missing: int  # the bytes by which devices are too small, all together
+    seconds: float | None  # the forecast of the time of a step, or None if there is none
+    fullest: tuple[str, int]  # the device that needs the most memory, and its bytes
+    heaviest: tuple[str, int]  # the device with the most bytes of variables and slots, and these bytes
+    sent: int  # the bytes that a step sends between devices
+    # The device or link that is busy for the largest part of the step, in words.
     bottleneck: str = field(default="", eq=False)
 
     @classmethod

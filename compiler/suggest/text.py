@@ -14,32 +14,22 @@ from compiler.suggest.outcome import Figures, Goal
 
 @frozen
 class Suggestion:
-    """What was found.
-
-    Attributes:
-        rules: The rules of the `place` block of the best placement, as text.
-        before: What the spec comes to as it is.
-        after: What the best placement comes to; the same record as `before` if none is better.
-        bound: What no placement is below.
-        tried: How many placements were built; none if they have many clones that are alike.
-        compared: How many placements were compared without being built.
-        estimate: What the times are from, if they are not measured.
-        largest: What takes the most memory on each device or machine that is too small, as lines.
-        values: The values of attributes that are not those of the spec, by block and name, as text.
-        notes: What stays equal and what does not if other things than places change, as sentences.
-    """
+    """What was found."""
 
     path: str
     goal: Goal
-    rules: tuple[str, ...]
-    before: Figures
-    after: Figures
-    bound: float
-    tried: int
-    compared: int = 0
-    estimate: str = ""
+    rules: tuple[str, ...]  # the rules of the `place` block of the best placement, as text
+    before: Figures  # what the spec comes to as it is
+    after: Figures  # what the best placement comes to; the same record as `before` if none is better
+    bound: float  # what no placement is below
+    tried: int  # how many placements were built; none if they have many clones that are alike
+    compared: int = 0  # how many placements were compared without being built
+    estimate: str = ""  # what the times are from, if they are not measured
+    # What takes the most memory on each device or machine that is too small, as lines.
     largest: tuple[str, ...] = ()
+    # The values of attributes that are not those of the spec, by block and name, as text.
     values: Mapping[tuple[str, str], str] = field(factory=dict)
+    # What stays equal and what does not if other things than places change, as sentences.
     notes: tuple[str, ...] = ()
 
     @property

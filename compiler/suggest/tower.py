@@ -27,20 +27,13 @@ _FIXED = ("input", "ports", "gradients", "pipeline")
 
 @define
 class Layer:
-    """A layer as the search sees it.
+    """A layer as the search sees it."""
 
-    Attributes:
-        seconds: The time of its ops, forward and backward.
-        bytes: The bytes of its outputs, which are kept until its gradients are computed, and of its
-            variables.
-        device: The number in the group of the device that most of its ops are on.
-        tensors: What it sends to other layers.
-    """
-
-    seconds: float = 0.0
+    seconds: float = 0.0  # the time of its ops, forward and backward
+    # The bytes of its outputs, which are kept until its gradients are computed, and of its variables.
     bytes: float = 0.0
-    device: int = 0
-    tensors: list[Tensor] = field(factory=list)
+    device: int = 0  # the number in the group of the device that most of its ops are on
+    tensors: list[Tensor] = field(factory=list)  # what it sends to other layers
 
 
 @define

@@ -46,22 +46,14 @@ _HALVES = ("float16", "bfloat16")
 
 @frozen
 class Cost:
-    """What an op costs in one step, in seconds.
+    """What an op costs in one step, in seconds."""
 
-    Attributes:
-        start: The time of starting its kernels, on a thread of its process.
-        alone: Its time with one thread while nothing else runs.
-        crowded: Its time with one thread while all other cores are busy.
-        wide: Its time with a thread for each core while nothing else runs.
-        estimated: Whether this op, in this size, was never measured.
-        wide_cores: The cores that it uses with a thread for each core, if it takes no less time for that.
-    """
-
-    start: float
-    alone: float
-    crowded: float
-    wide: float
-    estimated: bool = False
+    start: float  # the time of starting its kernels, on a thread of its process
+    alone: float  # its time with one thread while nothing else runs
+    crowded: float  # its time with one thread while all other cores are busy
+    wide: float  # its time with a thread for each core while nothing else runs
+    estimated: bool = False  # whether this op, in this size, was never measured
+    # The cores that it uses with a thread for each core, if it takes no less time for that.
     wide_cores: float = 1.0
 
 
@@ -279,21 +271,14 @@ LEAST = 2e-7
 
 @frozen
 class Scale:
-    """The times of ops of one type by their work, from which those of other sizes are estimated.
+    """The times of ops of one type by their work, from which those of other sizes are estimated."""
 
-    Attributes:
-        sizes: The work of each: bytes and operations added up, because one of the two prevails.
-        alone: The times with one thread, which grow with the work.
-        crowding: How much longer the type takes beside other ops.
-        widening: How much shorter, or longer, it takes with more threads.
-        runs: The kernels that an op of the type starts, as a mean.
-    """
-
+    # The work of each: bytes and operations added up, because one of the two prevails.
     sizes: tuple[float, ...]
-    alone: tuple[float, ...]
-    crowding: float
-    widening: float
-    runs: float
+    alone: tuple[float, ...]  # the times with one thread, which grow with the work
+    crowding: float  # how much longer the type takes beside other ops
+    widening: float  # how much shorter, or longer, it takes with more threads
+    runs: float  # the kernels that an op of the type starts, as a mean
 
     @classmethod
     def of(cls, costs: list[OpCost]) -> Scale:

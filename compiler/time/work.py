@@ -44,32 +44,22 @@ class Signature:
 
 @frozen
 class TimedOp:
-    """An op of a step.
-
-    Attributes:
-        flops: Its floating point operations, as `flops` counts them.
-        bytes: The bytes that it reads and writes, as far as shapes are known.
-        scope: The layer, or the part of the step, that it belongs to.
-        rule: What placed it, as text, or `NO_RULE`.
-        enters: The mutex that it waits for and takes, or nothing.
-        leaves: The mutex that it gives back, or nothing.
-        begins: Whether its process begins another run with it, which takes what the start of a step takes.
-        rounds: In how many rounds of a loop over micro-batches, one after the other, a step runs it.
-    """
+    """An op of a step."""
 
     name: str
     signature: Signature
     device: Device
-    flops: int
-    bytes: int
+    flops: int  # its floating point operations, as `flops` counts them
+    bytes: int  # the bytes that it reads and writes, as far as shapes are known
     times: int = 1
     clone: int | None = None
-    scope: str = ""
-    rule: str = NO_RULE
-    enters: str = ""
-    leaves: str = ""
+    scope: str = ""  # the layer, or the part of the step, that it belongs to
+    rule: str = NO_RULE  # what placed it, as text, or `NO_RULE`
+    enters: str = ""  # the mutex that it waits for and takes, or nothing
+    leaves: str = ""  # the mutex that it gives back, or nothing
+    # Whether its process begins another run with it, which takes what the start of a step takes.
     begins: bool = False
-    rounds: int = 1
+    rounds: int = 1  # in how many rounds of a loop over micro-batches, one after the other, a step runs it
 
     def on(self, device: Device) -> TimedOp:
         """Return the same op on a device."""
@@ -88,18 +78,13 @@ class Arrow:
 
 @frozen
 class Echo:
-    """What an op sends to processes that are not simulated, because another one stands for them.
-
-    Attributes:
-        target: The device that stands for those to which it is sent.
-        tensor: The tensor, or nothing if the ops there only wait.
-        count: How often it is sent to others. They come before the one that stands for them.
-    """
+    """What an op sends to processes that are not simulated, because another one stands for them."""
 
     source: int
-    target: Device
-    tensor: str
+    target: Device  # the device that stands for those to which it is sent
+    tensor: str  # the tensor, or nothing if the ops there only wait
     bytes: int
+    # How often it is sent to others. They come before the one that stands for them.
     count: int
 
 

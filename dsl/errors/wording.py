@@ -206,30 +206,22 @@ TO_NEAREST = Replacing("write {near?:quoted}", "{near?}")
 
 @frozen(slots=False)
 class Row:
-    """What a diagnostic says. The classes below differ in how they are told the place of a fault.
+    """What a diagnostic says. The classes below differ in how they are told the place of a fault."""
 
-    Attributes:
-        message: `warning` if it is no error, the code of its kind, which is in `dsl/codes.py`, a
-            colon, and what is wrong.
-        text: The text beside the marker of the place.
-        places: Texts at other places that help to understand the fault, by the fields of these places.
-        notes: Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}`
-            for five of them at most and how many are left out.
-        fix: The correction, if it is one replacement at the place of the fault.
-        warns_if: The flag that makes a warning of it; empty if there is none.
-        file: The file that a fault without a place is about.
-        labelled: Whether the check can give further places with texts of their own, as `labels`.
-    """
-
+    # `warning` if it is no error, the code of its kind, which is in `dsl/codes.py`, a colon, and what is
+    # wrong.
     message: Text
-    text: Text = ""
+    text: Text = ""  # the text beside the marker of the place
+    # Texts at other places that help to understand the fault, by the fields of these places.
     places: Mapping[str, str] = field(factory=dict)
+    # Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}` for five of
+    # them at most and how many are left out.
     notes: tuple[Text, ...] = ()
     help: Text = ""
-    fix: Replacing | None = None
-    warns_if: str = ""
-    file: str = ""
-    labelled: bool = False
+    fix: Replacing | None = None  # the correction, if it is one replacement at the place of the fault
+    warns_if: str = ""  # the flag that makes a warning of it; empty if there is none
+    file: str = ""  # the file that a fault without a place is about
+    labelled: bool = False  # whether the check can give further places with texts of their own, as `labels`
 
     @cached_property
     def fields(self) -> dict[str, Field]:

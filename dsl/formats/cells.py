@@ -17,19 +17,13 @@ GAP = "..."
 
 @frozen
 class Cells:
-    """A line of text, or a part of a long one, in cells.
+    """A line of text, or a part of a long one, in cells."""
 
-    Attributes:
-        cells: The text of each column. A wide character has its own cell and an empty one.
-        starts: The column of each code point, and one more entry for the end of the line.
-        first: The index of the first code point that is laid out.
-        is_cut: Whether the line goes on behind the last one.
-    """
-
+    # The text of each column. A wide character has its own cell and an empty one.
     cells: list[str]
-    starts: list[int]
-    first: int = 0
-    is_cut: bool = False
+    starts: list[int]  # the column of each code point, and one more entry for the end of the line
+    first: int = 0  # the index of the first code point that is laid out
+    is_cut: bool = False  # whether the line goes on behind the last one
 
     def column(self, index: int) -> int:
         """Return the column of code point `index`; beyond the end of the line each one is a cell wide."""

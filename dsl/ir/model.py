@@ -176,13 +176,10 @@ class TensorTerm(Node):
     """A term of the loss that is a tensor with one number for each example, such as `0.5 * kl`.
 
     The term is the mean of these numbers over the whole batch.
-
-    Attributes:
-        weight: The factor of the term, which is -1 if the term is subtracted.
     """
 
     tensor: Expr
-    weight: float = 1.0
+    weight: float = 1.0  # the factor of the term, which is -1 if the term is subtracted
 
 
 @frozen

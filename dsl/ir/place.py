@@ -17,21 +17,14 @@ WORKER = "worker"
 
 @frozen
 class Job(Block):
-    """`job "worker" { tasks = 4, gpu = 8 }`.
-
-    Attributes:
-        tasks: The number of its tasks; the most, if workers come and go.
-        least: The number of tasks with which training begins if workers come and go; None if it is fixed.
-        gpu: The number of GPUs of each task.
-        cpu: The number of CPU devices of each task.
-        hosts: The addresses of the tasks, or nothing if the tasks have no fixed addresses.
-    """
+    """`job "worker" { tasks = 4, gpu = 8 }`."""
 
     name: str
-    tasks: int = 1
-    gpu: int = 0
-    cpu: int = 1
-    hosts: tuple[str, ...] = ()
+    tasks: int = 1  # the number of its tasks; the most, if workers come and go
+    gpu: int = 0  # the number of GPUs of each task
+    cpu: int = 1  # the number of CPU devices of each task
+    hosts: tuple[str, ...] = ()  # the addresses of the tasks, or nothing if the tasks have no fixed addresses
+    # The number of tasks with which training begins if workers come and go; None if it is fixed.
     least: int | None = None
 
     @property
@@ -42,48 +35,33 @@ class Job(Block):
 
 @frozen
 class Devices(Block):
-    """The `devices` block. The numbers of devices are those of this machine.
+    """The `devices` block. The numbers of devices are those of this machine."""
 
-    Attributes:
-        gpu: The number of GPUs, or None for as many as are found.
-        cpu: The number of CPU devices, or None for as many as are found.
-        gpu_memory: The memory of each GPU in bytes.
-        cpu_memory: The memory of each CPU device in bytes.
-        link: The speed of the links between devices in bytes per second.
-        kind: The hardware of the GPUs, or of the CPUs if there are none, as the table of hardware names it.
-        visible: The indices of the GPUs that are used, or None for all.
-        intra_op_threads: The number of threads of one op, or None for TensorFlow's default.
-        inter_op_threads: The number of ops that run at the same time, or None for TensorFlow's default.
-    """
-
-    gpu: int | None = None
-    cpu: int | None = None
+    gpu: int | None = None  # the number of GPUs, or None for as many as are found
+    cpu: int | None = None  # the number of CPU devices, or None for as many as are found
     jobs: tuple[Job, ...] = ()
-    gpu_memory: int | None = None
-    cpu_memory: int | None = None
-    link: int | None = None
+    gpu_memory: int | None = None  # the memory of each GPU in bytes
+    cpu_memory: int | None = None  # the memory of each CPU device in bytes
+    link: int | None = None  # the speed of the links between devices in bytes per second
+    # The hardware of the GPUs, or of the CPUs if there are none, as the table of hardware names it.
     kind: str | None = None
     soft_placement: bool = False
     allow_growth: bool = True
-    visible: tuple[int, ...] | None = None
+    visible: tuple[int, ...] | None = None  # the indices of the GPUs that are used, or None for all
     log_placement: bool = False
-    intra_op_threads: int | None = None
+    intra_op_threads: int | None = None  # the number of threads of one op, or None for TensorFlow's default
+    # The number of ops that run at the same time, or None for TensorFlow's default.
     inter_op_threads: int | None = None
 
 
 @frozen
 class Clones(Block):
-    """The `clones` block.
+    """The `clones` block."""
 
-    Attributes:
-        count: The number of clones, or None for one on each device of the rule for clones.
-        batch: The examples per step of each clone, as one number or one for each clone.
-        global_batch: The examples per step of all clones together, instead of `batch`.
-    """
-
-    count: int | None = None
+    count: int | None = None  # the number of clones, or None for one on each device of the rule for clones
+    # The examples per step of each clone, as one number or one for each clone.
     batch: int | tuple[int, ...] | None = None
-    global_batch: int | None = None
+    global_batch: int | None = None  # the examples per step of all clones together, instead of `batch`
 
 
 @frozen

@@ -87,20 +87,14 @@ group { member GroupMember } -> ops, variables: `group[k]`: device k of the clon
 
 @frozen
 class Measure:
-    """A function that `expect` can compare with a number.
-
-    Attributes:
-        arguments: The kind of each argument: `devices`, `glob` or a word.
-        dimension: The dimension of the result, or None for a plain number.
-        most: The largest result that there can be, or None if there is no such bound.
-        can_be_zero: Whether the result can be 0. A comparison with what it cannot be is a mistake.
-    """
+    """A function that `expect` can compare with a number."""
 
     name: str
-    arguments: tuple[str, ...]
-    dimension: Dimension | None
+    arguments: tuple[str, ...]  # the kind of each argument: `devices`, `glob` or a word
+    dimension: Dimension | None  # the dimension of the result, or None for a plain number
     doc: str
-    most: float | None = None
+    most: float | None = None  # the largest result that there can be, or None if there is no such bound
+    # Whether the result can be 0. A comparison with what it cannot be is a mistake.
     can_be_zero: bool = True
 
 

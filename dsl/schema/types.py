@@ -38,34 +38,26 @@ DTYPES = (
 
 @frozen
 class Type:
-    """The type of a value.
+    """The type of a value."""
 
-    Attributes:
-        kind: The kind of type. `word`: one of `words`; `quantity`: an amount with a unit of `dimension`;
-            `list`: items of type `item`; `shape`: an integer or nested lists of integers; `call`: a call of a
-            function of the table `of`; `keras`: a call of a Keras object of category `of`, or one of `words`;
-            `tensor`: the name of a tensor of the examples; `either`: any of `options`; `str`: a string, which
-            is a path if `of` is PATH.
-        low: The smallest number, or the smallest length of a string.
-        open: Whether `low` and `high` themselves are excluded.
-        length: How many items a `shape` has if it is a list; None for any number.
-        only: The only truth value that works; None if both do.
-        ranged: Whether a range of whole numbers is allowed as well.
-    """
-
+    # The kind of type. `word`: one of `words`; `quantity`: an amount with a unit of `dimension`; `list`:
+    # items of type `item`; `shape`: an integer or nested lists of integers; `call`: a call of a function of
+    # the table `of`; `keras`: a call of a Keras object of category `of`, or one of `words`; `tensor`: the
+    # name of a tensor of the examples; `either`: any of `options`; `str`: a string, which is a path if `of`
+    # is PATH.
     kind: Kind
     words: tuple[str, ...] = ()
     dimension: Dimension | None = None
     item: Type | None = None
     of: str = ""
     options: tuple[Type, ...] = ()
-    low: float | None = None
+    low: float | None = None  # the smallest number, or the smallest length of a string
     high: float | None = None
-    open: bool = False
+    open: bool = False  # whether `low` and `high` themselves are excluded
     optional: bool = False
-    length: int | None = None
-    only: bool | None = None
-    ranged: bool = False
+    length: int | None = None  # how many items a `shape` has if it is a list; None for any number
+    only: bool | None = None  # the only truth value that works; None if both do
+    ranged: bool = False  # whether a range of whole numbers is allowed as well
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -236,22 +228,16 @@ class Argument:
 
 @frozen(cache_hash=True)
 class Function:
-    """A function of the language.
-
-    Attributes:
-        rest: The type of further keyword arguments, or None if there may be none.
-        repeating: Whether there may be any number of further positional arguments.
-        tensor: An example of a further keyword argument if each names a tensor of the examples; else empty.
-        tensors: The tensors that a source has in its examples whatever its arguments are.
-    """
+    """A function of the language."""
 
     name: str
     arguments: tuple[Argument, ...] = ()
-    rest: Type | None = None
+    rest: Type | None = None  # the type of further keyword arguments, or None if there may be none
     doc: str = ""
-    repeating: bool = False
+    repeating: bool = False  # whether there may be any number of further positional arguments
+    # An example of a further keyword argument if each names a tensor of the examples; else empty.
     tensor: str = ""
-    tensors: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()  # the tensors that a source has in its examples whatever its arguments are
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument with this name, or None."""

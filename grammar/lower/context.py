@@ -15,23 +15,17 @@ from grammar.reports import Reports
 
 @frozen
 class Notes:
-    """What lowering has found in the whole spec.
+    """What lowering has found in the whole spec."""
 
-    Attributes:
-        constants: The names of the constants that are used.
-        layers: The names of the `layer` blocks that are used.
-        incomplete: The `layer` blocks whose parameters are not all known.
-        doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
-            `let` any constant.
-    """
-
-    constants: set[str] = field(factory=set)
-    layers: set[str] = field(factory=set)
+    constants: set[str] = field(factory=set)  # the names of the constants that are used
+    layers: set[str] = field(factory=set)  # the names of the `layer` blocks that are used
     patterns: list[ir.DevicePattern] = field(factory=list)
     inputs: list[ir.Binding] = field(factory=list)
     splits: list[ir.Split] = field(factory=list)
     unknown: set[str] = field(factory=set)
-    incomplete: set[str] = field(factory=set)
+    incomplete: set[str] = field(factory=set)  # the `layer` blocks whose parameters are not all known
+    # The names that may have been meant by something with an error; `layer` means any layer, and `let` any
+    # constant.
     doubtful: set[str] = field(factory=set)
 
 

@@ -56,19 +56,13 @@ class StreamOptions:
 
 @frozen
 class Field:
-    """A tensor of every example, as a source gives it or as an input of the model wants it.
-
-    Attributes:
-        shape: Its shape without the batch axis; None for an axis without a fixed size.
-        ragged: Whether the sizes of such axes can differ among the examples of a batch.
-        assumed: Of an input, the shape with the sizes that forecasts assume for such axes; empty if they are
-            not known.
-    """
+    """A tensor of every example, as a source gives it or as an input of the model wants it."""
 
     name: str
     dtype: str
-    shape: tuple[int | None, ...]
-    ragged: bool = False
+    shape: tuple[int | None, ...]  # its shape without the batch axis; None for an axis without a fixed size
+    ragged: bool = False  # whether the sizes of such axes can differ among the examples of a batch
+    # Of an input, the shape with the sizes that forecasts assume for such axes; empty if they are not known.
     assumed: tuple[int, ...] = ()
 
     @property
@@ -105,17 +99,12 @@ _FUNCTIONS = {each.name: each for each in (*SOURCES, *TRANSFORMS, *FEATURES, *LE
 
 @frozen
 class Arguments:
-    """The arguments of a source or transform.
-
-    Attributes:
-        values: The values of its arguments by name, defaults included.
-        others: The values of further keyword arguments by name.
-        spans: Where each argument is written, by name; an argument with its default has none.
-    """
+    """The arguments of a source or transform."""
 
     call: ir.Call
-    values: Mapping[str, Any]
-    others: Mapping[str, Any]
+    values: Mapping[str, Any]  # the values of its arguments by name, defaults included
+    others: Mapping[str, Any]  # the values of further keyword arguments by name
+    # Where each argument is written, by name; an argument with its default has none.
     spans: Mapping[str, Span]
 
     def __getitem__(self, name: str) -> Any:

@@ -42,27 +42,19 @@ def label_of(text: str) -> str:
 
 @frozen
 class Deployment:
-    """A run on Kubernetes. Making one raises a SpecError if a task cannot run there.
-
-    Attributes:
-        name: The name of the run, from which those of all resources are made.
-        runs: The PersistentVolumeClaim for the run directories.
-        data: The PersistentVolumeClaim for the data, or None if the data is in the image.
-        namespace: The namespace, or None for that of whoever applies the manifests.
-        flags: Further arguments of `compile-and-run`.
-        memory: The bytes of memory that a task of each job asks for, and the client; nothing is asked for
-            those that are left out. See `requests_of`.
-    """
+    """A run on Kubernetes. Making one raises a SpecError if a task cannot run there."""
 
     spec: ir.Spec
     image: str
-    name: str
-    runs: str
-    data: str | None = None
+    name: str  # the name of the run, from which those of all resources are made
+    runs: str  # the PersistentVolumeClaim for the run directories
+    data: str | None = None  # the PersistentVolumeClaim for the data, or None if the data is in the image
     kind: Kind = "Job"
-    namespace: str | None = None
+    namespace: str | None = None  # the namespace, or None for that of whoever applies the manifests
     port: int = PORT
-    flags: tuple[str, ...] = field(default=())
+    flags: tuple[str, ...] = field(default=())  # further arguments of `compile-and-run`
+    # The bytes of memory that a task of each job asks for, and the client; nothing is asked for those that
+    # are left out. See `requests_of`.
     memory: Mapping[str, int] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:

@@ -87,18 +87,13 @@ MOST = 200
 
 @frozen(eq=False)
 class Document:
-    """One text at one version. A change makes another document.
+    """One text at one version. A change makes another document."""
 
-    Attributes:
-        uri: The address by which the editor knows it.
-        path: Its file, or the name of a text that has none.
-        encoding: The unit of columns in positions.
-    """
-
-    uri: str
-    path: str
+    uri: str  # the address by which the editor knows it
+    path: str  # its file, or the name of a text that has none
     version: int
     text: str
+    # The unit of columns in positions.
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
     _parsed: list[syntax.File] = field(factory=list, init=False)
 

@@ -31,16 +31,11 @@ from tfdeploy.lsp.names import Names
 
 @frozen
 class Devices:
-    """The devices of one machine, or of each task of a job.
+    """The devices of one machine, or of each task of a job."""
 
-    Attributes:
-        job: The name of the job, or None for the machine itself.
-        tasks: How many tasks the job has, if that is a plain number.
-        counts: How many devices of each kind there are, or None if this is not a plain number.
-    """
-
-    job: str | None
-    tasks: int | None
+    job: str | None  # the name of the job, or None for the machine itself
+    tasks: int | None  # how many tasks the job has, if that is a plain number
+    # How many devices of each kind there are, or None if this is not a plain number.
     counts: dict[str, int | None]
 
 

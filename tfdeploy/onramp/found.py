@@ -70,32 +70,21 @@ class Tensor:
 
 @define
 class Found:
-    """What a file or folder holds.
-
-    Attributes:
-        args: What the source is given beside the path.
-        kwargs: The same by name.
-        count: How many examples there are, as far as they were counted.
-        label: The name of the tensor that is taken for the label; None if none is.
-        why: Why it is.
-        lost: What is left out, in sentences.
-        splits: What the source is given for each tensor in the other splits, by the name of the split.
-        columns: The names of all columns of a table, those left out too.
-        masks: The folder of the masks of images.
-    """
+    """What a file or folder holds."""
 
     path: Path
     source: str
-    args: tuple[ir.Value, ...] = ()
-    kwargs: Mapping[str, ir.Value] = field(factory=dict)
+    args: tuple[ir.Value, ...] = ()  # what the source is given beside the path
+    kwargs: Mapping[str, ir.Value] = field(factory=dict)  # the same by name
     tensors: dict[str, Tensor] = field(factory=dict)
-    count: int = 0
-    label: str | None = None
-    why: str = ""
-    lost: list[str] = field(factory=list)
+    count: int = 0  # how many examples there are, as far as they were counted
+    label: str | None = None  # the name of the tensor that is taken for the label; None if none is
+    why: str = ""  # why it is
+    lost: list[str] = field(factory=list)  # what is left out, in sentences
+    # What the source is given for each tensor in the other splits, by the name of the split.
     splits: dict[str, dict[str, ir.Value]] = field(factory=dict)
-    columns: tuple[str, ...] = ()
-    masks: Path | None = None
+    columns: tuple[str, ...] = ()  # the names of all columns of a table, those left out too
+    masks: Path | None = None  # the folder of the masks of images
 
     @property
     def is_table(self) -> bool:

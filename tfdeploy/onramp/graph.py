@@ -40,25 +40,18 @@ class At:
 
 @define(eq=False)
 class Node:
-    """A layer, an operation or a block that is called on values, and makes new ones.
+    """A layer, an operation or a block that is called on values, and makes new ones."""
 
-    Attributes:
-        kind: As that of a Step; `operation`, `index`, `weight` or `shared` beside it.
-        call: What makes the layer, with the name that is written; for an operation, its function with its
-            arguments; for an index, its parts; for a shared layer, its name.
-        inputs: The values that it is called on, by their numbers in the body.
-        sources: How many of the inputs flow in; the others are among the arguments.
-        given: The arguments of the layer's own call.
-        name: The name of the layer in Keras if somebody has chosen it, else a word for what it does.
-    """
-
+    # As that of a Step; `operation`, `index`, `weight` or `shared` beside it.
     kind: Literal["layer", "python", "block", "shared", "operation", "index", "weight"]
+    # What makes the layer, with the name that is written; for an operation, its function with its arguments;
+    # for an index, its parts; for a shared layer, its name.
     call: ir.Call
-    inputs: tuple[int, ...]
+    inputs: tuple[int, ...]  # the values that it is called on, by their numbers in the body
     outputs: tuple[int, ...]
-    sources: int = 0
-    given: Mapping[str, Any] = field(factory=dict)
-    name: str = ""
+    sources: int = 0  # how many of the inputs flow in; the others are among the arguments
+    given: Mapping[str, Any] = field(factory=dict)  # the arguments of the layer's own call
+    name: str = ""  # the name of the layer in Keras if somebody has chosen it, else a word for what it does
     chosen: bool = False
     count: int = 1
 
@@ -84,22 +77,15 @@ class Body:
 
 @define
 class Reader:
-    """Reads the graph of a model, and gathers what cannot be written.
+    """Reads the graph of a model, and gathers what cannot be written."""
 
-    Attributes:
-        stem: What the names of files beside the spec begin with.
-        blocks: The bodies of models inside the model, which become `layer` blocks.
-        faults: Why a layer cannot be written, by the names of layers.
-        files: The texts of the files beside the spec, by their names.
-        owners: The model that each layer is in, both by their identity.
-    """
-
-    stem: str
+    stem: str  # what the names of files beside the spec begin with
+    # The bodies of models inside the model, which become `layer` blocks.
     blocks: list[Body] = field(factory=list)
-    faults: dict[str, str] = field(factory=dict)
-    files: dict[str, str] = field(factory=dict)
+    faults: dict[str, str] = field(factory=dict)  # why a layer cannot be written, by the names of layers
+    files: dict[str, str] = field(factory=dict)  # the texts of the files beside the spec, by their names
     _of_model: dict[int, str] = field(factory=dict)
-    owners: dict[int, int] = field(factory=dict)
+    owners: dict[int, int] = field(factory=dict)  # the model that each layer is in, both by their identity
 
     def body(self, model: Any, name: str) -> Body:
         """Return the body of a functional or sequential model."""

@@ -26,25 +26,17 @@ EXAMPLES = 256
 
 @define
 class Draft:
-    """A spec in the making.
-
-    Attributes:
-        body: The body of the model, whose values its nodes have.
-        training: What `compile` was given.
-        precision: The precision, as `update` has it.
-        examples: What makes up examples of each input and label.
-        one_number: Whether the model gives one number for each example.
-        files: The texts of the vocabularies that the spec reads from files beside it, by their names.
-    """
+    """A spec in the making."""
 
     model: ir.Model
     layers: list[ir.LayerBlock]
-    body: Body
-    training: Training
-    precision: str
-    examples: dict[str, ir.Call] = field(factory=dict)
+    body: Body  # the body of the model, whose values its nodes have
+    training: Training  # what `compile` was given
+    precision: str  # the precision, as `update` has it
+    examples: dict[str, ir.Call] = field(factory=dict)  # what makes up examples of each input and label
     inputs: dict[str, ir.Input] = field(factory=dict)
-    one_number: bool = False
+    one_number: bool = False  # whether the model gives one number for each example
+    # The texts of the vocabularies that the spec reads from files beside it, by their names.
     files: Mapping[str, str] = field(factory=dict)
 
 

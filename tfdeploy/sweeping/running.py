@@ -88,18 +88,13 @@ class _Running:
 
 @define
 class Runner:
-    """Runs trials.
-
-    Attributes:
-        command: Returns the arguments of `tfdeploy` for a trial.
-        parts: The parts of the machine; as many trials run at once.
-        on_end: Is called with each trial that has ended, and the seconds that it has taken.
-    """
+    """Runs trials."""
 
     sweep: Sweep
-    command: Callable[[Trial], list[str]]
-    parts: list[Part]
+    command: Callable[[Trial], list[str]]  # returns the arguments of `tfdeploy` for a trial
+    parts: list[Part]  # the parts of the machine; as many trials run at once
     stop: StopSignals
+    # Is called with each trial that has ended, and the seconds that it has taken.
     on_end: Callable[[Trial, float], None]
     running: list[_Running] = field(factory=list)
 

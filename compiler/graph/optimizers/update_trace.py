@@ -36,19 +36,14 @@ class UnsupportedError(Exception):
 
 @frozen
 class UpdateTrace:
-    """An update as nodes.
+    """An update as nodes."""
 
-    Attributes:
-        nodes: A GraphDef without the placeholders that `inputs` names.
-        inputs: By the names of placeholders what each of them is: one of the constants of this module, or
-            the number of a slot in `slots`.
-        ends: The names of the nodes after which the update is done.
-    """
-
-    nodes: Any = field(repr=False)
+    nodes: Any = field(repr=False)  # a GraphDef without the placeholders that `inputs` names
+    # By the names of placeholders what each of them is: one of the constants of this module, or the number of
+    # a slot in `slots`.
     inputs: Mapping[str, str | int]
     slots: tuple[SlotSpec, ...]
-    ends: tuple[str, ...]
+    ends: tuple[str, ...]  # the names of the nodes after which the update is done
 
     def write(self, name: str, given: Mapping[str | int, tf.Tensor]) -> tf.Operation:
         """Write the update into the default graph; return the op that ends it."""

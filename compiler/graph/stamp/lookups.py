@@ -30,24 +30,17 @@ class Lookup:
 
 @frozen
 class Usage:
-    """How a template uses its weights.
+    """How a template uses its weights."""
 
-    Attributes:
-        lookups: The gathers of rows by the name of the gather.
-        of_examples: The gathers whose numbers of rows depend on no weight.
-        at_table: For each node that runs on the device of a weight, that weight: gathers, and nodes that make
-            the rows smaller before they are sent.
-        whole: The weights whose whole value is needed.
-        gone: The nodes that nothing needs if the gathers run on the devices of their tables.
-        strings: The nodes that have strings as inputs or outputs, and those that make whole numbers only of
-            what these have made, as the look-up of a word in a vocabulary does.
-    """
-
-    lookups: Mapping[str, Lookup]
-    of_examples: frozenset[str]
+    lookups: Mapping[str, Lookup]  # the gathers of rows by the name of the gather
+    of_examples: frozenset[str]  # the gathers whose numbers of rows depend on no weight
+    # For each node that runs on the device of a weight, that weight: gathers, and nodes that make the rows
+    # smaller before they are sent.
     at_table: Mapping[str, str]
-    whole: frozenset[str]
-    gone: frozenset[str]
+    whole: frozenset[str]  # the weights whose whole value is needed
+    gone: frozenset[str]  # the nodes that nothing needs if the gathers run on the devices of their tables
+    # The nodes that have strings as inputs or outputs, and those that make whole numbers only of what these
+    # have made, as the look-up of a word in a vocabulary does.
     strings: frozenset[str]
 
     def by_weight(self, weight: str) -> tuple[str, ...]:

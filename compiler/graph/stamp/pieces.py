@@ -21,18 +21,13 @@ from compiler.step.writer import StepWriter
 
 @frozen
 class DealtRows:
-    """How a look-up has dealt the distinct rows that it needs to the pieces of a table.
+    """How a look-up has dealt the distinct rows that it needs to the pieces of a table."""
 
-    Attributes:
-        distinct: The numbers of the distinct rows, in the order in which they first occur.
-        places: For each row that is looked up, its place among those that come: the rows of one piece after
-            those of another, or those of `distinct` if each piece has a part of every row.
-        asked: The numbers, within its piece, of the rows that each piece is asked for.
-    """
-
-    distinct: Tensor
+    distinct: Tensor  # the numbers of the distinct rows, in the order in which they first occur
+    # For each row that is looked up, its place among those that come: the rows of one piece after those of
+    # another, or those of `distinct` if each piece has a part of every row.
     places: Tensor
-    asked: tuple[Tensor, ...]
+    asked: tuple[Tensor, ...]  # the numbers, within its piece, of the rows that each piece is asked for
 
 
 @frozen

@@ -34,21 +34,14 @@ SLICES = 4
 
 @frozen
 class Region:
-    """A part of a tensor of a checkpoint, which is in one variable.
+    """A part of a tensor of a checkpoint, which is in one variable."""
 
-    Attributes:
-        begin: The first index along each axis of the tensor.
-        size: The length along each axis.
-        whole: The shape of the tensor.
-        rows: The first row, and the row after the last, within the variable; None for all of them.
-        flat: Whether the variable is a line of elements, which are its rows.
-    """
-
-    begin: tuple[int, ...]
-    size: tuple[int, ...]
-    whole: tuple[int, ...]
+    begin: tuple[int, ...]  # the first index along each axis of the tensor
+    size: tuple[int, ...]  # the length along each axis
+    whole: tuple[int, ...]  # the shape of the tensor
+    # The first row, and the row after the last, within the variable; None for all of them.
     rows: tuple[int, int] | None = None
-    flat: bool = False
+    flat: bool = False  # whether the variable is a line of elements, which are its rows
 
     @property
     def spec(self) -> str:
@@ -110,32 +103,22 @@ class Group:
 
 @frozen
 class Saving:
-    """The ops for checkpoints of a graph.
+    """The ops for checkpoints of a graph."""
 
-    Attributes:
-        path: A placeholder for the prefix of the files.
-        save_op: Writes a checkpoint at once.
-        written: The prefix of the files, which exists once they are written.
-        restore_op: Restores all variables of `CompiledGraph.saved`.
-        reads: The values of the variables by the names of `CompiledGraph.saved` and `copies`. `values`
-            fetches them without a copy of the whole beside the variable.
-        restores: The ops that restore each of them.
-        refills: The regions in which each of them is restored.
-        groups: What is written together, if a checkpoint is written in parts.
-        parts: A placeholder for the prefixes of these parts.
-        merge: Makes one checkpoint at `path` of the parts.
-    """
-
-    path: tf.Tensor = field(repr=False)
-    save_op: tf.Operation = field(repr=False)
-    written: tf.Tensor = field(repr=False)
-    restore_op: tf.Operation = field(repr=False)
+    path: tf.Tensor = field(repr=False)  # a placeholder for the prefix of the files
+    save_op: tf.Operation = field(repr=False)  # writes a checkpoint at once
+    written: tf.Tensor = field(repr=False)  # the prefix of the files, which exists once they are written
+    restore_op: tf.Operation = field(repr=False)  # restores all variables of `CompiledGraph.saved`
+    # The values of the variables by the names of `CompiledGraph.saved` and `copies`. `values` fetches them
+    # without a copy of the whole beside the variable.
     reads: Mapping[str, tf.Tensor] = field(repr=False)
-    restores: Mapping[str, tf.Operation] = field(repr=False)
+    restores: Mapping[str, tf.Operation] = field(repr=False)  # the ops that restore each of them
+    # The regions in which each of them is restored.
     refills: Mapping[str, tuple[Refill, ...]] = field(repr=False)
+    # What is written together, if a checkpoint is written in parts.
     groups: tuple[Group, ...] = field(repr=False)
-    parts: tf.Tensor = field(repr=False)
-    merge: tf.Operation = field(repr=False)
+    parts: tf.Tensor = field(repr=False)  # a placeholder for the prefixes of these parts
+    merge: tf.Operation = field(repr=False)  # makes one checkpoint at `path` of the parts
 
     def saver_def(self) -> Any:
         """Return the SaverDef by which other TensorFlow programs use these ops."""

@@ -210,19 +210,13 @@ def _draws(template: Template) -> dict[str, str]:
 
 @frozen
 class _Block:
-    """The copies of a segment for the gradients of a part of the loss.
+    """The copies of a segment for the gradients of a part of the loss."""
 
-    Attributes:
-        begin: The name of the op for which the copies wait.
-        copies: The names of the copies by those of their ops, in the order in which these run.
-        users: The gradient ops that take results of the copies.
-        order: The place of each op in the order of the template.
-    """
-
-    begin: str
+    begin: str  # the name of the op for which the copies wait
+    # The names of the copies by those of their ops, in the order in which these run.
     copies: Mapping[str, str]
-    users: Sequence[str]
-    order: Mapping[str, int]
+    users: Sequence[str]  # the gradient ops that take results of the copies
+    order: Mapping[str, int]  # the place of each op in the order of the template
     triggers: Sequence[str]
 
     @property

@@ -130,36 +130,24 @@ class TowerResults:
 
     A tower that is traced has tensors of the graph here, and a template their names. These are those inside a
     tower, as in a GraphDef (`node`, or `node:1` for a second output). Ports are placeholders.
-
-    Attributes:
-        weights: The port of each weight.
-        seed: The port of the tower's random state, two uint32; None if no random numbers are drawn.
-        scale: The port of the factor on the loss before differentiation; None if there is no factor.
-        inverse_share: The port of one over the tower's share in a mean; None if nothing needs it.
-        outputs: The outputs of the model, in the order of `ModelGraph.outputs`.
-        losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
-        state_updates: The new value of each statistic.
-        joined_states: Those of them that are declared to be joined over clones.
-        metric_states: What the tower's examples add to the states of each metric.
-        metrics: For each metric, the Keras object that computes the result from the states.
-        exchanges: What batch normalizations exchange with other towers.
-        joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
-            whole.
     """
 
-    weights: Mapping[str, str]
+    weights: Mapping[str, str]  # the port of each weight
     inputs: Mapping[str, str]
-    seed: str | None
-    scale: str | None
-    inverse_share: str | None
-    outputs: tuple[str, ...]
+    seed: str | None  # the port of the tower's random state, two uint32; None if no random numbers are drawn
+    scale: str | None  # the port of the factor on the loss before differentiation; None if there is no factor
+    inverse_share: str | None  # the port of one over the tower's share in a mean; None if nothing needs it
+    outputs: tuple[str, ...]  # the outputs of the model, in the order of `ModelGraph.outputs`
+    # The parts of the tower's loss, which is their sum. At most one of them has no weight.
     losses: tuple[LossPart, ...]
-    state_updates: Mapping[str, str]
-    metric_states: Mapping[str, tuple[str, ...]]
+    state_updates: Mapping[str, str]  # the new value of each statistic
+    metric_states: Mapping[str, tuple[str, ...]]  # what the tower's examples add to the states of each metric
+    # For each metric, the Keras object that computes the result from the states.
     metrics: Mapping[str, Any] = field(factory=dict, repr=False)
-    exchanges: tuple[MomentExchange, ...] = ()
+    exchanges: tuple[MomentExchange, ...] = ()  # what batch normalizations exchange with other towers
+    # Whether one of the losses is not a mean over examples, but depends on the batch as a whole.
     joins_examples: bool = False
-    joined_states: frozenset[str] = frozenset()
+    joined_states: frozenset[str] = frozenset()  # those of them that are declared to be joined over clones
 
     @property
     def received(self) -> tuple[str, ...]:
@@ -187,18 +175,12 @@ class TowerResults:
 
 @frozen(kw_only=True, eq=False)
 class Template(TowerResults):
-    """A tower, traced once. Each is equal to itself alone, so that what follows from it can be kept.
+    """A tower, traced once. Each is equal to itself alone, so that what follows from it can be kept."""
 
-    Attributes:
-        fragment: The nodes, ports included.
-        roles: The role of each node.
-        follows: For a gradient op, the forward op that it differentiates.
-        results: All tensors that the rest of the graph may use, with the shapes that the trace knows.
-    """
-
-    fragment: Fragment = field(repr=False)
-    roles: Mapping[str, Role] = field(repr=False)
-    follows: Mapping[str, str] = field(repr=False)
+    fragment: Fragment = field(repr=False)  # the nodes, ports included
+    roles: Mapping[str, Role] = field(repr=False)  # the role of each node
+    follows: Mapping[str, str] = field(repr=False)  # for a gradient op, the forward op that it differentiates
+    # All tensors that the rest of the graph may use, with the shapes that the trace knows.
     results: Mapping[str, Tensor] = field(factory=dict, repr=False)
 
     @property

@@ -30,18 +30,13 @@ MEAN = "mean"  # suffix of the name of the mean of copies
 
 @frozen
 class SlotSpec:
-    """A slot of an optimizer.
-
-    Attributes:
-        initial: The first value of its elements, or a function that makes its first value.
-        shape: Its shape; None for that of the weight.
-        dtype: Its type; None for that of the weight.
-    """
+    """A slot of an optimizer."""
 
     suffix: str
+    # The first value of its elements, or a function that makes its first value.
     initial: float | Callable[[], tf.Tensor] = 0.0
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
+    shape: tuple[int, ...] | None = None  # its shape; None for that of the weight
+    dtype: str | None = None  # its type; None for that of the weight
 
     def bytes_for(self, weight: WeightInfo) -> int:
         """Return the size of the slot of a weight."""
@@ -53,22 +48,16 @@ class SlotSpec:
 
 @define
 class GraphVariable:
-    """A variable of the model in the graph: a weight, or a piece of one.
-
-    Attributes:
-        copies: One tf.Variable, or one for each clone if the variable is replicated.
-        slots: The slots of each copy, by their suffixes.
-        average: The moving average of copy 0, or None.
-        mean: The mean of copies that are trained separately, or None.
-        parts: What each clone updates, if each has a part of the slots; the variable itself has none then.
-    """
+    """A variable of the model in the graph: a weight, or a piece of one."""
 
     info: WeightInfo
     placement: VariablePlacement
+    # One tf.Variable, or one for each clone if the variable is replicated.
     copies: list[Any] = field(factory=list, repr=False)
-    slots: dict[str, list[Any]] = field(factory=dict, repr=False)
-    average: Any = field(default=None, repr=False)
-    mean: Any = field(default=None, repr=False)
+    slots: dict[str, list[Any]] = field(factory=dict, repr=False)  # the slots of each copy, by their suffixes
+    average: Any = field(default=None, repr=False)  # the moving average of copy 0, or None
+    mean: Any = field(default=None, repr=False)  # the mean of copies that are trained separately, or None
+    # What each clone updates, if each has a part of the slots; the variable itself has none then.
     parts: tuple[VariablePart, ...] = field(default=(), repr=False)
     _beside: dict[Device, Placed] = field(factory=dict, init=False, repr=False, eq=False)
     _beside_copy: dict[int, Placed] = field(factory=dict, init=False, repr=False, eq=False)

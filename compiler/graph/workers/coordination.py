@@ -66,37 +66,24 @@ def parted(numbers: Sequence[int], single: Sequence[str], vectors: Sequence[str]
 
 @frozen
 class Coordination:
-    """The ops on the shared state in one worker's graph.
-
-    Attributes:
-        mine: A placeholder for the generation and the life in which the worker works.
-        given: A placeholder for the arguments of an op of the chief.
-        state: A vector that `State.of` reads.
-        claim: Claims an update if one may be claimed. The result is 1 or 0, followed by the state.
-        join: Begins a new life of the worker, and gives back what it claimed in the one before.
-        lose: Sets that variables of the generation are lost.
-        announce: Chief, [generation]: stops all other workers.
-        open: Chief, [generation, step, examples]: lets them continue from a step.
-        allow: Chief, [limit]: lets updates be claimed up to a number.
-        freeze: Chief: lets no further update be claimed.
-        revoke: Chief, [worker]: does for another worker what `join` does.
-        end: Chief: sets that training is over.
-    """
+    """The ops on the shared state in one worker's graph."""
 
     placed: Placed
-    mine: Any = field(repr=False)
-    given: Any = field(repr=False)
-    state: Any = field(repr=False)
+    mine: Any = field(repr=False)  # a placeholder for the generation and the life in which the worker works
+    given: Any = field(repr=False)  # a placeholder for the arguments of an op of the chief
+    state: Any = field(repr=False)  # a vector that `State.of` reads
+    # Claims an update if one may be claimed. The result is 1 or 0, followed by the state.
     claim: Any = field(repr=False)
+    # Begins a new life of the worker, and gives back what it claimed in the one before.
     join: Any = field(repr=False)
     leave: Any = field(repr=False)
-    lose: Any = field(repr=False)
-    announce: Any = field(repr=False)
-    open: Any = field(repr=False)
-    allow: Any = field(repr=False)
-    freeze: Any = field(repr=False)
-    revoke: Any = field(repr=False)
-    end: Any = field(repr=False)
+    lose: Any = field(repr=False)  # sets that variables of the generation are lost
+    announce: Any = field(repr=False)  # Chief, [generation]: stops all other workers
+    open: Any = field(repr=False)  # Chief, [generation, step, examples]: lets them continue from a step
+    allow: Any = field(repr=False)  # Chief, [limit]: lets updates be claimed up to a number
+    freeze: Any = field(repr=False)  # Chief: lets no further update be claimed
+    revoke: Any = field(repr=False)  # Chief, [worker]: does for another worker what `join` does
+    end: Any = field(repr=False)  # Chief: sets that training is over
     table: Table = field(repr=False)
 
     @classmethod
@@ -126,22 +113,17 @@ class Coordination:
 
 @frozen
 class Table:
-    """The variables, and the parts of which the ops are made.
-
-    Attributes:
-        batch: The examples of an update of the worker.
-        staleness: How far a worker may be ahead of the slowest one, or None for any distance.
-        names: The names of those that are one number, and of those that have a number for each worker.
-    """
+    """The variables, and the parts of which the ops are made."""
 
     variables: dict[str, Any] = field(repr=False)
     placed: Placed
     ledger: Ledger = field(repr=False)
     worker: int
     workers: int
-    batch: int
-    staleness: int | None = None
+    batch: int  # the examples of an update of the worker
+    staleness: int | None = None  # how far a worker may be ahead of the slowest one, or None for any distance
     mine: Any = field(default=None, repr=False)
+    # The names of those that are one number, and of those that have a number for each worker.
     names: tuple[tuple[str, ...], tuple[str, ...]] = (SINGLE, PER_WORKER)
 
     @classmethod

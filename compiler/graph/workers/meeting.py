@@ -38,28 +38,19 @@ SCOPE = "worker"
 
 @frozen
 class MeetingState:
-    """The numbers of the table at one moment.
-
-    Attributes:
-        phase: MEETING while workers say where they stand, TAKING while those that are behind take the
-            weights, OPEN while steps are made, and FINISHED.
-        lost: The generation in which a worker has found that a step has broken.
-        source: The number of the worker whose weights are taken.
-        met: For each worker, the generation in which it has said where it stands.
-        made: The steps that each worker has made, -1 if it has no weights.
-        examples: The examples of the steps of each.
-        ready: For each worker, the generation for which it has the weights.
-    """
+    """The numbers of the table at one moment."""
 
     generation: int
+    # MEETING while workers say where they stand, TAKING while those that are behind take the weights, OPEN
+    # while steps are made, and FINISHED.
     phase: int
-    lost: int
-    source: int
-    met: tuple[int, ...]
-    made: tuple[int, ...]
+    lost: int  # the generation in which a worker has found that a step has broken
+    source: int  # the number of the worker whose weights are taken
+    met: tuple[int, ...]  # for each worker, the generation in which it has said where it stands
+    made: tuple[int, ...]  # the steps that each worker has made, -1 if it has no weights
     step: tuple[int, ...]
-    examples: tuple[int, ...]
-    ready: tuple[int, ...]
+    examples: tuple[int, ...]  # the examples of the steps of each
+    ready: tuple[int, ...]  # for each worker, the generation for which it has the weights
     left: tuple[int, ...]
 
     @classmethod
@@ -70,35 +61,23 @@ class MeetingState:
 
 @frozen
 class Meeting:
-    """The ops on the state of the workers in one worker's graph.
-
-    Attributes:
-        given: A placeholder for the arguments of an op, of which there are four at most.
-        state: A vector that `MeetingState.of` reads.
-        announce: Chief, [generation]: begins a generation.
-        meet: [generation, made, step, examples]: says where the worker stands.
-        take: Chief, [worker]: lets the others take the weights of a worker.
-        ready: [generation]: says that the worker has them.
-        open: Chief: lets steps be made.
-        lose: [generation]: says that a step has broken.
-        end: Chief: says that training is over.
-        own: The worker's own numbers as a vector: [made, examples, number, global step].
-        set_own: [made, examples, number, global step]: changes them.
-    """
+    """The ops on the state of the workers in one worker's graph."""
 
     placed: Placed
+    # A placeholder for the arguments of an op, of which there are four at most.
     given: Any = field(repr=False)
-    state: Any = field(repr=False)
-    announce: Any = field(repr=False)
-    meet: Any = field(repr=False)
-    take: Any = field(repr=False)
-    ready: Any = field(repr=False)
-    open: Any = field(repr=False)
-    lose: Any = field(repr=False)
-    end: Any = field(repr=False)
+    state: Any = field(repr=False)  # a vector that `MeetingState.of` reads
+    announce: Any = field(repr=False)  # Chief, [generation]: begins a generation
+    meet: Any = field(repr=False)  # [generation, made, step, examples]: says where the worker stands
+    take: Any = field(repr=False)  # Chief, [worker]: lets the others take the weights of a worker
+    ready: Any = field(repr=False)  # [generation]: says that the worker has them
+    open: Any = field(repr=False)  # Chief: lets steps be made
+    lose: Any = field(repr=False)  # [generation]: says that a step has broken
+    end: Any = field(repr=False)  # Chief: says that training is over
     leave: Any = field(repr=False)
+    # The worker's own numbers as a vector: [made, examples, number, global step].
     own: Any = field(repr=False)
-    set_own: Any = field(repr=False)
+    set_own: Any = field(repr=False)  # [made, examples, number, global step]: changes them
 
     @classmethod
     def build(cls, own: Counts, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Meeting:

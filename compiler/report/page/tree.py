@@ -175,21 +175,15 @@ class _Branch:
 
 @define
 class _Inside:
-    """The ops in the scope of a clone, or of clones of one kind.
-
-    Attributes:
-        locals: For each of them, the number of its spot among those of a clone.
-        look: For each of them, a number for what it has in common with the same ops of equal clones.
-        spots: The numbers of spots by their devices.
-        first: The first op on each spot.
-    """
+    """The ops in the scope of a clone, or of clones of one kind."""
 
     ops: list[Counted] = field(factory=list)
     costs: list[Cost] = field(factory=list)
-    locals: list[int] = field(factory=list)
+    locals: list[int] = field(factory=list)  # for each of them, the number of its spot among those of a clone
+    # For each of them, a number for what it has in common with the same ops of equal clones.
     look: list[int] = field(factory=list)
-    spots: Numbers = field(factory=Numbers)
-    first: list[Counted] = field(factory=list)
+    spots: Numbers = field(factory=Numbers)  # the numbers of spots by their devices
+    first: list[Counted] = field(factory=list)  # the first op on each spot
 
     def read(self, op: Counted, cost: Cost, looks: Numbers) -> None:
         """Add an op."""

@@ -26,16 +26,11 @@ NO_STEP = -1
 
 @frozen
 class Inbox:
-    """The messages for one worker, between steps.
+    """The messages for one worker, between steps."""
 
-    Attributes:
-        sizes: How many messages wait in each queue; a vector.
-        drops: For each queue, the op that takes a message out.
-        wake: Puts a message of no step into each queue, so that a step that waits for one fails.
-    """
-
-    sizes: Any = field(repr=False)
-    drops: tuple[Any, ...] = field(repr=False)
+    sizes: Any = field(repr=False)  # how many messages wait in each queue; a vector
+    drops: tuple[Any, ...] = field(repr=False)  # for each queue, the op that takes a message out
+    # Puts a message of no step into each queue, so that a step that waits for one fails.
     wake: Any = field(repr=False)
 
 

@@ -159,24 +159,18 @@ class Clock:
 
 @define(eq=False)
 class Thread:
-    """A thread of the pool of a process.
-
-    Attributes:
-        queue: The tasks that were given to the thread; a thread without work may take the last of them.
-        inline: The tasks that the thread itself does next, which no other thread takes.
-        idle: Whether the thread has nothing to do, and sleeps.
-        waking: Whether the thread has been woken, and has not begun to look for work.
-        last: The number of the bar that the thread ran last.
-    """
+    """A thread of the pool of a process."""
 
     process: int
     number: int
+    # The tasks that were given to the thread; a thread without work may take the last of them.
     queue: deque[Task] = field(factory=deque)
+    # The tasks that the thread itself does next, which no other thread takes.
     inline: deque[Task] = field(factory=deque)
-    idle: bool = True
+    idle: bool = True  # whether the thread has nothing to do, and sleeps
     busy: bool = False
-    waking: bool = False
-    last: int | None = None
+    waking: bool = False  # whether the thread has been woken, and has not begun to look for work
+    last: int | None = None  # the number of the bar that the thread ran last
 
 
 @define(eq=False)
@@ -268,27 +262,17 @@ class Abroad:
 
 @define(eq=False)
 class Seen:
-    """What was seen of the clone that stands for others, with times in seconds.
+    """What was seen of the clone that stands for others, with times in seconds."""
 
-    Attributes:
-        abroad: What it does on the devices of other processes.
-        began: When its round began.
-        done: When each of its ops there was done in this round.
-        there: When each of these had all that it gets from the clone.
-        delays: How long the clone took for each of these things, in its last round.
-        ended: When its last round ended.
-        rest: How long that was after the last of its ops there was done.
-        pause: How long it took from the end of that round to the beginning of the next one.
-    """
-
-    abroad: Abroad
-    began: float = 0.0
-    done: dict[int, float] = field(factory=dict)
-    there: dict[int, float] = field(factory=dict)
+    abroad: Abroad  # what it does on the devices of other processes
+    began: float = 0.0  # when its round began
+    done: dict[int, float] = field(factory=dict)  # when each of its ops there was done in this round
+    there: dict[int, float] = field(factory=dict)  # when each of these had all that it gets from the clone
+    # How long the clone took for each of these things, in its last round.
     delays: dict[int, float] = field(factory=dict)
-    ended: float = 0.0
-    rest: float = 0.0
-    pause: float = 0.0
+    ended: float = 0.0  # when its last round ended
+    rest: float = 0.0  # how long that was after the last of its ops there was done
+    pause: float = 0.0  # how long it took from the end of that round to the beginning of the next one
 
     def begin(self, now: float) -> None:
         """Note that a round begins; `now` is the time in seconds."""

@@ -34,23 +34,18 @@ class Demand(NamedTuple):
 
 @define(eq=False)
 class Send:
-    """Hands a tensor of an op to the ops on another device that wait for it.
-
-    Attributes:
-        targets: The numbers of the ops that wait.
-        times: To how many devices that are alike it is handed, one after the other. Only the last of them is
-            simulated.
-        rounds: How often a step hands it over, one after the other.
-    """
+    """Hands a tensor of an op to the ops on another device that wait for it."""
 
     source: Device
     target: Device
     tensor: str
     size: int
     link: LinkCost
-    targets: list[int] = field(factory=list)
+    targets: list[int] = field(factory=list)  # the numbers of the ops that wait
+    # To how many devices that are alike it is handed, one after the other. Only the last of them is
+    # simulated.
     times: int = 1
-    rounds: int = 1
+    rounds: int = 1  # how often a step hands it over, one after the other
 
     @property
     def seconds(self) -> float:
@@ -65,41 +60,29 @@ class Send:
 
 @frozen(eq=False)
 class PreparedStep:
-    """A step with its costs; lists without another key are by the number of the op.
-
-    Attributes:
-        hosts: The number of the process of each host.
-        homes: By process: the number of its machine.
-        copies: By process: how many on its machine it stands for.
-        pool: The threads of each process.
-        awake: The cores that a process uses at least while it runs an op.
-        demands: What it asks of its thread: with a GPU, only to be started.
-        short: Whether it stays on the thread that has made it ready.
-        waits: What it waits for, as a number of inputs.
-        local: The ops on its device that wait for it.
-        sent: The numbers of its sends.
-        giving: By send: what the sending op and the receiving one ask of the thread of the sender.
-        asking: By send: what its receiver asks of a thread before the tensor can be sent.
-    """
+    """A step with its costs; lists without another key are by the number of the op."""
 
     work: StepWork = field(repr=False)
     costs: Costs = field(repr=False)
-    hosts: dict[Host, int]
-    homes: Sequence[int]
-    copies: Sequence[int]
-    pool: int
-    awake: float
+    hosts: dict[Host, int]  # the number of the process of each host
+    homes: Sequence[int]  # by process: the number of its machine
+    copies: Sequence[int]  # by process: how many on its machine it stands for
+    pool: int  # the threads of each process
+    awake: float  # the cores that a process uses at least while it runs an op
     devices: Sequence[int] = field(repr=False)
     processes: Sequence[int] = field(repr=False)
     on_gpu: Sequence[bool] = field(repr=False)
     op_costs: Sequence[Cost] = field(repr=False)
+    # What it asks of its thread: with a GPU, only to be started.
     demands: Sequence[Demand] = field(repr=False)
-    short: Sequence[bool] = field(repr=False)
-    waits: Sequence[int] = field(repr=False)
-    local: Sequence[Sequence[int]] = field(repr=False)
-    sent: Sequence[Sequence[int]] = field(repr=False)
+    short: Sequence[bool] = field(repr=False)  # whether it stays on the thread that has made it ready
+    waits: Sequence[int] = field(repr=False)  # what it waits for, as a number of inputs
+    local: Sequence[Sequence[int]] = field(repr=False)  # the ops on its device that wait for it
+    sent: Sequence[Sequence[int]] = field(repr=False)  # the numbers of its sends
     sends: Sequence[Send] = field(repr=False)
+    # By send: what the sending op and the receiving one ask of the thread of the sender.
     giving: Sequence[Demand] = field(repr=False)
+    # By send: what its receiver asks of a thread before the tensor can be sent.
     asking: Sequence[Demand] = field(repr=False)
 
     def demand_of(self, task: int) -> Demand:

@@ -46,19 +46,13 @@ class Hop:
 
 @frozen
 class Simulated:
-    """What a simulation has found; times are seconds from the start of the step.
+    """What a simulation has found; times are seconds from the start of the step."""
 
-    Attributes:
-        bars: The ops, in the order in which they ended.
-        hops: The tensors that crossed links.
-        seconds: The time from the first op to the end of the last, without what a step costs around them.
-        updates: How many updates this is the time of, which is not 1 if clones update by themselves. One that
-            is partly in this time counts by that part.
-    """
-
-    bars: tuple[Bar, ...] = field(repr=False)
-    hops: tuple[Hop, ...] = field(repr=False)
-    seconds: float
+    bars: tuple[Bar, ...] = field(repr=False)  # the ops, in the order in which they ended
+    hops: tuple[Hop, ...] = field(repr=False)  # the tensors that crossed links
+    seconds: float  # the time from the first op to the end of the last, without what a step costs around them
+    # How many updates this is the time of, which is not 1 if clones update by themselves. One that is partly
+    # in this time counts by that part.
     updates: float = 1.0
 
 

@@ -38,19 +38,13 @@ NUMBERS = {*INTEGERS, *FLOATS, "bool"}
 
 @frozen
 class Columns:
-    """The columns of a tensor.
-
-    Attributes:
-        names: The names of its columns.
-        stored: The dtype in which their values are read: that of the field, or `string` for bytes.
-        stacked: Whether the values of a row, one of each column, are a vector.
-        feature: What `feature(...)` says about it if its cells are bytes that TensorFlow decodes; else None.
-    """
+    """The columns of a tensor."""
 
     field: Field
-    names: tuple[str, ...]
-    stored: str
-    stacked: bool = False
+    names: tuple[str, ...]  # the names of its columns
+    stored: str  # the dtype in which their values are read: that of the field, or `string` for bytes
+    stacked: bool = False  # whether the values of a row, one of each column, are a vector
+    # What `feature(...)` says about it if its cells are bytes that TensorFlow decodes; else None.
     feature: Feature | None = None
 
     @property

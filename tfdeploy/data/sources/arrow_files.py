@@ -39,16 +39,11 @@ def pyarrow(call: Span | None, file: Path) -> Any:
 
 @frozen
 class Column:
-    """A column of a file.
+    """A column of a file."""
 
-    Attributes:
-        kind: The dtype of its numbers, `string` or `bytes`; else the type as Arrow writes it.
-        shape: The axes of a cell; None for one whose size differs from cell to cell.
-        path: The names that lead to it: of a column, and of the fields within its cells.
-    """
-
-    kind: str
-    shape: tuple[int | None, ...]
+    kind: str  # the dtype of its numbers, `string` or `bytes`; else the type as Arrow writes it
+    shape: tuple[int | None, ...]  # the axes of a cell; None for one whose size differs from cell to cell
+    # The names that lead to it: of a column, and of the fields within its cells.
     path: tuple[str, ...] = field(eq=False)
 
     @property

@@ -45,21 +45,14 @@ MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipf
 
 @frozen
 class Array:
-    """An array of an archive.
-
-    Attributes:
-        dtype: The dtype of the examples, by TensorFlow's name.
-        shape: The shape of the whole array; the first axis counts examples.
-        stored: The dtype on disk, which may be of the other byte order.
-        columns_first: Whether the numbers are in the order that NumPy calls Fortran's.
-        offset: The byte of the file at which its numbers begin, or None if TensorFlow cannot read them there.
-    """
+    """An array of an archive."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
-    stored: np.dtype
-    columns_first: bool
+    dtype: str  # the dtype of the examples, by TensorFlow's name
+    shape: tuple[int, ...]  # the shape of the whole array; the first axis counts examples
+    stored: np.dtype  # the dtype on disk, which may be of the other byte order
+    columns_first: bool  # whether the numbers are in the order that NumPy calls Fortran's
+    # The byte of the file at which its numbers begin, or None if TensorFlow cannot read them there.
     offset: int | None
 
     @property

@@ -77,21 +77,15 @@ def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
 
 @frozen
 class Examples:
-    """Raw records and the changes that are still to be made.
+    """Raw records and the changes that are still to be made."""
 
-    Attributes:
-        dataset: The records, or pairs of a key and a record if there is a seed.
-        source: The source, which decodes the records; None if they are tensors.
-        seed: The seed of random changes. If it is None, there are no keys, and random changes do what they do
-            to examples that are not for training.
-        ragged: Whether tensors of the source can have different sizes in a batch.
-    """
-
-    dataset: Any
-    source: Source | None
+    dataset: Any  # the records, or pairs of a key and a record if there is a seed
+    source: Source | None  # the source, which decodes the records; None if they are tensors
     changes: tuple[Change, ...] = ()
+    # The seed of random changes. If it is None, there are no keys, and random changes do what they do to
+    # examples that are not for training.
     seed: int | None = None
-    ragged: bool = False
+    ragged: bool = False  # whether tensors of the source can have different sizes in a batch
 
     @property
     def per_record(self) -> bool:

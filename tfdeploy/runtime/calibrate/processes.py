@@ -180,17 +180,12 @@ def own_processors() -> float:
 
 @frozen
 class OtherWork:
-    """Measures what other processes do from its creation on.
+    """Measures what other processes do from its creation on."""
 
-    Attributes:
-        began: The time of its creation, in seconds.
-        busy: The seconds for which processors had been busy by then; None if that is not known.
-        own: The processor seconds of this process by then.
-    """
-
-    began: float = Factory(time.perf_counter)
+    began: float = Factory(time.perf_counter)  # the time of its creation, in seconds
+    # The seconds for which processors had been busy by then; None if that is not known.
     busy: float | None = Factory(busy_processors)
-    own: float = Factory(own_processors)
+    own: float = Factory(own_processors)  # the processor seconds of this process by then
 
     def share(self) -> float | None:
         """Return the part of the processors that other work has had, from 0 to 1; None if it is not known."""

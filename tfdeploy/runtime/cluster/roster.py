@@ -109,26 +109,18 @@ class Replaced(Exception):  # noqa: N818 it is no fault
 
 @define
 class Crew:
-    """The tasks that may train, as one of them sees them.
+    """The tasks that may train, as one of them sees them."""
 
-    Attributes:
-        spec: The spec, a job of which has a number of tasks that changes.
-        make_target: Returns where sessions of a graph are opened, for a membership with those who are there.
-        roster: The newest roster; None before the first.
-        heard: When the chief has answered last (`time.monotonic()`).
-        led: Whether the chief of the newest roster trains, as far as this worker has seen.
-        changed: Whether workers have come or gone since then, on the chief.
-        group: The chief's view of the workers of the generation; None before it has one.
-    """
-
-    spec: ir.Spec
+    spec: ir.Spec  # the spec, a job of which has a number of tasks that changes
     membership: Membership
     reporter: Reporter = field(repr=False)
+    # Returns where sessions of a graph are opened, for a membership with those who are there.
     make_target: Callable[[CompiledGraph, Membership], Any] = field(repr=False)
-    roster: Roster | None = None
-    heard: float = 0.0
-    led: bool = False
-    changed: bool = False
+    roster: Roster | None = None  # the newest roster; None before the first
+    heard: float = 0.0  # when the chief has answered last (`time.monotonic()`)
+    led: bool = False  # whether the chief of the newest roster trains, as far as this worker has seen
+    changed: bool = False  # whether workers have come or gone since then, on the chief
+    # The chief's view of the workers of the generation; None before it has one.
     group: Any = field(default=None, repr=False)
     _traces: Traces = field(init=False, repr=False)
     stream: Stream | None = field(default=None, repr=False)

@@ -34,24 +34,16 @@ POLL = 0.05
 
 @define
 class SessionTarget:
-    """The server at which sessions are opened, and the tasks that are monitored meanwhile.
+    """The server at which sessions are opened, and the tasks that are monitored meanwhile."""
 
-    Attributes:
-        url: The server's address, as `grpc://host:port`; empty for a session in this process alone.
-        membership: This process's part in a cluster; None without one.
-        needs_monitor: Waits for the tasks of `needs`.
-        monitor: Monitors all other processes during training.
-        elsewhere: Whether the server is in another process, which may not have this process's files.
-        needs: The tasks without which sessions do not work.
-        crew: The tasks that may train, if workers come and go; None if they do not.
-    """
-
-    url: str = ""
-    membership: Membership | None = None
-    needs_monitor: TaskMonitor | None = None
-    monitor: HealthMonitor = field(factory=HealthMonitor)
+    url: str = ""  # the server's address, as `grpc://host:port`; empty for a session in this process alone
+    membership: Membership | None = None  # this process's part in a cluster; None without one
+    needs_monitor: TaskMonitor | None = None  # waits for the tasks of `needs`
+    monitor: HealthMonitor = field(factory=HealthMonitor)  # monitors all other processes during training
+    # Whether the server is in another process, which may not have this process's files.
     elsewhere: bool = False
-    needs: tuple[Task, ...] = field(factory=tuple)
+    needs: tuple[Task, ...] = field(factory=tuple)  # the tasks without which sessions do not work
+    # The tasks that may train, if workers come and go; None if they do not.
     crew: Crew | None = field(default=None, repr=False)
     starters: dict[Stream, Any] = field(factory=dict, repr=False)
 

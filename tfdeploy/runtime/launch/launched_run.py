@@ -146,17 +146,12 @@ def run_client(
 
 @frozen
 class LaunchOutcome:
-    """How a run of workers has ended.
+    """How a run of workers has ended."""
 
-    Attributes:
-        code: The exit code of the chief, or of the task that has ended the run.
-        failure: The diagnostic about the task that has ended the run; None if the chief has ended it.
-        result: The result of the chief as JSON, if it has written one.
-    """
-
-    code: int
+    code: int  # the exit code of the chief, or of the task that has ended the run
+    # The diagnostic about the task that has ended the run; None if the chief has ended it.
     failure: Diagnostic | None = None
-    result: str | None = None
+    result: str | None = None  # the result of the chief as JSON, if it has written one
 
 
 def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool = False) -> LaunchOutcome:

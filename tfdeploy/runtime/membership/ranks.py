@@ -22,17 +22,12 @@ _SPAN = re.compile(r"(?P<first>\d{1,6})(?:-(?P<last>\d{1,6}))?")
 
 @frozen
 class Manager:
-    """What starts processes.
-
-    Attributes:
-        rank: The variable with the number of a process, from 0.
-        size: The variable with how many processes there are.
-        runs: Variables that together tell one start of the processes from another, if they are set.
-    """
+    """What starts processes."""
 
     name: str
-    rank: str
-    size: str
+    rank: str  # the variable with the number of a process, from 0
+    size: str  # the variable with how many processes there are
+    # Variables that together tell one start of the processes from another, if they are set.
     runs: tuple[str, ...]
 
 
@@ -65,20 +60,14 @@ START = {
 
 @frozen
 class Rank:
-    """A process among those that a cluster manager has started together.
-
-    Attributes:
-        size: How many processes there are, at least 2.
-        run: A text that differs between two starts of the same processes, as far as the manager says it.
-        host: The name of the machine; None if the manager does not say it.
-        meets_at: An address of the first process that all others can reach; None if there is none.
-    """
+    """A process among those that a cluster manager has started together."""
 
     manager: str
     number: int
-    size: int
-    run: str
-    host: str | None = None
+    size: int  # how many processes there are, at least 2
+    run: str  # a text that differs between two starts of the same processes, as far as the manager says it
+    host: str | None = None  # the name of the machine; None if the manager does not say it
+    # An address of the first process that all others can reach; None if there is none.
     meets_at: str | None = None
 
 

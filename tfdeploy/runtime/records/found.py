@@ -32,24 +32,18 @@ OWN = ("train.directory",)
 
 @frozen
 class FoundRun(JsonRecord):
-    """A run, as far as its directory tells.
-
-    Attributes:
-        state: How it has ended; `running` if a process holds the directory, `cut off` if none does and the
-            run has left no result.
-        step: The last step that the directory tells of.
-        split: The split of the scores; None if there are none.
-        scores: The loss and the metrics by name: those of the result, else the last of the history.
-        settings: The values of its spec by path; empty if the spec was not written.
-    """
+    """A run, as far as its directory tells."""
 
     directory: str
+    # How it has ended; `running` if a process holds the directory, `cut off` if none does and the run has
+    # left no result.
     state: State
-    step: Count
-    split: SplitName | None
+    step: Count  # the last step that the directory tells of
+    split: SplitName | None  # the split of the scores; None if there are none
+    # The loss and the metrics by name: those of the result, else the last of the history.
     scores: Mapping[str, Measured]
     examples_per_second: float | None
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # the values of its spec by path; empty if the spec was not written
 
     @classmethod
     def at(cls, directory: Path) -> FoundRun:

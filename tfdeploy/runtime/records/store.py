@@ -37,22 +37,16 @@ _SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})", re.ASCII)
 
 @frozen
 class Manifest:
-    """What a checkpoint is of.
-
-    Attributes:
-        examples: The number of examples that were consumed since the start of the run.
-        files: The sizes of its files in bytes.
-        index_sha256: The digest of the index, or None in manifests of earlier versions.
-        sha256: The digest of this record without itself, or None in manifests of earlier versions.
-    """
+    """What a checkpoint is of."""
 
     step: Count
-    examples: Count
+    examples: Count  # the number of examples that were consumed since the start of the run
     spec_sha256: str
     seed: Count
     time: str
-    files: Mapping[str, Count]
-    index_sha256: str | None = None
+    files: Mapping[str, Count]  # the sizes of its files in bytes
+    index_sha256: str | None = None  # the digest of the index, or None in manifests of earlier versions
+    # The digest of this record without itself, or None in manifests of earlier versions.
     sha256: str | None = None
 
     @property

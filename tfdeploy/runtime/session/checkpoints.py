@@ -45,22 +45,16 @@ class DamagedCheckpoint(Exception):  # noqa: N818 no error of the caller's
 
 @define
 class Checkpoints:
-    """The checkpoints of one run.
-
-    Attributes:
-        keep: How many of the newest checkpoints are kept.
-        newest: The last checkpoint that was written or resumed from.
-        best_step: The step of the checkpoint of the best evaluation, which is kept as well.
-        trains: Whether the session goes on training, so that each clone needs what it had by itself.
-        guard: Checks before each write that the run directory has not been removed; None for no check.
-    """
+    """The checkpoints of one run."""
 
     store: Store
     engine: Engine = field(repr=False)
-    keep: int
-    newest: Checkpoint | None = None
-    best_step: int | None = None
+    keep: int  # how many of the newest checkpoints are kept
+    newest: Checkpoint | None = None  # the last checkpoint that was written or resumed from
+    best_step: int | None = None  # the step of the checkpoint of the best evaluation, which is kept as well
+    # Whether the session goes on training, so that each clone needs what it had by itself.
     trains: bool = True
+    # Checks before each write that the run directory has not been removed; None for no check.
     guard: DirectoryGuard | None = None
 
     # --- writing ------------------------------------------------------------------------------------------

@@ -39,16 +39,11 @@ from tfdeploy.runtime.train.events import Events
 
 @define
 class BestTracker:
-    """Compares the evaluations of one split.
+    """Compares the evaluations of one split."""
 
-    Attributes:
-        goal: Whether the highest or the lowest value is the best.
-        score: The name of the score: `loss`, or a metric.
-        patience: The number of evaluations without a better one after which training ends; None for no limit.
-    """
-
-    goal: Goal
-    score: str
+    goal: Goal  # whether the highest or the lowest value is the best
+    score: str  # the name of the score: `loss`, or a metric
+    # The number of evaluations without a better one after which training ends; None for no limit.
     patience: int | None
     path: Path
     best: Best | None = None

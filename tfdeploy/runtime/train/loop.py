@@ -35,17 +35,12 @@ SHARE = 0.02
 
 @define
 class Period:
-    """Says when something is due that is done every so many steps, or every so many seconds.
+    """Says when something is due that is done every so many steps, or every so many seconds."""
 
-    Attributes:
-        steps: The number of steps; None if seconds count.
-        seconds: The number of seconds; None if steps count. If both are None, it is never due.
-        adapts: Whether it is due less often if what is done takes more than 2 % of the time.
-    """
-
-    steps: int | None = None
+    steps: int | None = None  # the number of steps; None if seconds count
+    # The number of seconds; None if steps count. If both are None, it is never due.
     seconds: float | None = None
-    adapts: bool = False
+    adapts: bool = False  # whether it is due less often if what is done takes more than 2 % of the time
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     _last: float = field(init=False)
 

@@ -26,20 +26,14 @@ MOST_SALTS = 16
 
 @frozen
 class SortedTable:
-    """A vocabulary that can be searched, in the stead of a hash table.
+    """A vocabulary that can be searched, in the stead of a hash table."""
 
-    Attributes:
-        keys: The keys, in the order of `marks`.
-        marks: What the search compares: the keys themselves, or hashes of strings, in ascending order.
-        salt: The salt of the hashes; None for keys that are no strings.
-        default: The value of all other keys.
-    """
-
-    keys: np.ndarray[Any, Any]
+    keys: np.ndarray[Any, Any]  # the keys, in the order of `marks`
     values: np.ndarray[Any, Any]
+    # What the search compares: the keys themselves, or hashes of strings, in ascending order.
     marks: np.ndarray[Any, Any]
-    salt: int | None
-    default: Any
+    salt: int | None  # the salt of the hashes; None for keys that are no strings
+    default: Any  # the value of all other keys
 
     @classmethod
     def of(cls, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], default: Any) -> SortedTable:

@@ -91,7 +91,9 @@ class Command:
                 main()
             sys.stdout.flush()
             sys.stderr.flush()
-            return Finished(int(ended.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
+            found = Finished(int(ended.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
+            assert not found.out.endswith("\n\n"), "the last line is empty"
+            return found
 
     def session(self, *lines: str, **given: Any) -> str:
         """Return what each command line writes, messages after `!`, and its exit code.

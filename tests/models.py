@@ -29,6 +29,23 @@ place {{
 update {{ optimizer = {optimizer} }}
 train {{ seed = 7 }}
 """
+REGRESSION = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [{inputs}])
+  y = input(float32, [{outputs}])
+  z = x {layers}
+  loss = [y, z] -> MeanSquaredError()
+}}
+devices {{ cpu = 2 }}
+clones {{ batch = 4 }}
+place {{
+  clones -> cpu[*]
+  variables -> {variables}
+}}
+update {{ optimizer = SGD(1) }}
+train {{ seed = 5 }}
+"""
 IMAGES, WORDS = "x = input(float32, [6, 6, 2])", "x = input(int32, [6])"
 NORMAL = """
     -> Conv2D(4, 3, use_bias = false, name = "conv")
@@ -68,6 +85,14 @@ def model(
         place=place,
         optimizer=optimizer,
     )
+    return spec_of(text, **overrides)
+
+
+def regression(
+    layers: str, inputs: int, outputs: int, *, variables: str = "cpu[1]", **overrides: str
+) -> ir.Spec:
+    """Return the spec of two clones of a few layers without images, words and classes."""
+    text = REGRESSION.format(layers=layers, inputs=inputs, outputs=outputs, variables=variables)
     return spec_of(text, **overrides)
 
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from dsl import ir
 from tests.graphs import graph_of
-from tests.models import data, model
-from tests.support import Training, spec_of
+from tests.models import data, model, regression
+from tests.support import Training
 
 CLIPS = ("global_norm(0.05)", "norm(0.02)", "value(0.002)")
 
@@ -88,37 +88,11 @@ REGULARIZERS: dict[str, Any] = {
 }
 """What makes the same regularizer, or None if it has no gradient."""
 
-SPEC = """
-tfdeploy = 1
-model "m" {{
-  x = input(float32, [7])
-  y = input(float32, [5])
-  z = x -> Dense(5, name = "out")
-  loss = [y, z] -> MeanSquaredError()
-  regularize = {regularizer}
-}}
-devices {{
-  cpu = 2
-}}
-clones {{
-  batch = 4
-}}
-place {{
-  clones -> cpu[*]
-  variables -> {variables}
-}}
-update {{
-  optimizer = SGD(1)
-}}
-train {{
-  seed = 5
-}}
-"""
-
 
 def spec_with(regularizer: str, variables: str) -> ir.Spec:
     """Return the spec of two clones of a layer whose kernel is regularized."""
-    return spec_of(SPEC.format(regularizer=regularizer, variables=variables))
+    dense = '-> Dense(5, name = "out")'
+    return regression(dense, 7, 5, variables=variables, model__regularize=regularizer)
 
 
 def kernels(training: Training) -> list[Any]:

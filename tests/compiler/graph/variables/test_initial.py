@@ -17,7 +17,7 @@ from compiler.graph.variables.initial import FirstValue
 from compiler.pipeline import make_plan
 from compiler.shards import cut
 from dsl import ir
-from tests.support import spec_of
+from tests.models import regression
 
 COUNTS = (1, 2, 3, 5, 7, 8, 16)
 SHAPES = [((37, 5), 0), ((50, 37), 1), ((33,), 0), ((4, 5, 19), 1), ((3000, 70), 1)]
@@ -146,38 +146,12 @@ def large(shape, dtype):
     return tf.constant(np.ones(shape), dtype)
 """
 
-SPEC = """
-tfdeploy = 1
-model "m" {{
-  x = input(float32, [{inputs}])
-  y = input(float32, [{inputs}])
-  z = x
-    -> Dense({inputs}, kernel_initializer = python("own_values:{initializer}"), name = "one")
-    -> Dense({inputs}, kernel_initializer = python("own_values:{initializer}"), name = "two")
-  loss = [y, z] -> MeanSquaredError()
-}}
-devices {{
-  cpu = 2
-}}
-clones {{
-  batch = 4
-}}
-place {{
-  clones -> cpu[*]
-  variables -> cpu[1]
-}}
-update {{
-  optimizer = SGD(1)
-}}
-train {{
-  seed = 5
-}}
-"""
-
 
 def spec_with(initializer: str, inputs: int) -> ir.Spec:
     """Return the spec of two layers whose kernels begin with what a function of the user's makes."""
-    return spec_of(SPEC.format(inputs=inputs, initializer=initializer))
+    begun = f'kernel_initializer = python("own_values:{initializer}")'
+    one, two = (f'-> Dense({inputs}, {begun}, name = "{name}")' for name in ("one", "two"))
+    return regression(f"{one} {two}", inputs, inputs)
 
 
 def shared_values(compiled: Any) -> list[Any]:

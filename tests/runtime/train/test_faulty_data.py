@@ -233,3 +233,31 @@ def test_a_number_out_of_range(tmp_path: Path, split: str, kind: str, mode: str)
     (label_of_layer,) = [each for each in found.labels if each.text == f"takes {taken}"]
     assert ("Sparse" in label_of_layer.span.text) is (kind == "label")
     assert ("Embedding" in label_of_layer.span.text) is (kind == "word")
+
+
+CHECKED = """
+import keras
+import tensorflow as tf
+
+
+class Checked(keras.layers.Layer):
+    def call(self, x):
+        return tf.debugging.check_numerics(x / (x - 100.0), "no number")
+"""
+
+
+def test_an_example_that_a_layer_of_the_user_refuses(tmp_path: Path) -> None:
+    """The example is named beside the layer, wherever `shuffle` has put it."""
+    (tmp_path / "mine.py").write_text(CHECKED)
+    x = np.zeros([12, 4], np.float32)
+    x[7] = 100.0
+    np.savez(tmp_path / "train.npz", x=x, label=np.zeros(12, np.int32))
+    spec = SPEC.replace("SHAPE", "4").replace("Flatten()", 'python("mine:Checked")')
+    (tmp_path / "s.tfdeploy").write_text(spec.replace("TRAIN", 'npz("train.npz") -> shuffle(8)'))
+    settings = {"train.directory": str(tmp_path / "run")}
+    loaded = tfdeploy.load(tmp_path / "s.tfdeploy", settings, allow_python=True)
+    found = refusal(tfdeploy.run, loaded, reporter=Listener())
+    assert (found.code, found.notes[0]) == ("TFD738", f"it fails with `{tmp_path / 'train.npz'}`, example 7")
+    assert "no number" in found.message
+    assert found.span is not None
+    assert found.span.text == 'python("mine:Checked")'

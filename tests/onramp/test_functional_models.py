@@ -155,6 +155,22 @@ def masks() -> keras.Model:
     return model
 
 
+def penalised() -> keras.Model:
+    """Return layers with penalties, on weights that are trained and that are not, and on activations."""
+    kept = layers.Dense(6, kernel_regularizer="l2", trainable=False)
+    first = layers.Dense(
+        5,
+        kernel_regularizer=keras.regularizers.L1L2(0.01, 0.01),
+        bias_initializer="ones",
+        bias_regularizer="l1",
+    )
+    row = keras.Input((4,), name="row")
+    seen = layers.Dense(3, activity_regularizer="l2", kernel_constraint="max_norm")(first(kept(row)))
+    model = keras.Model(row, layers.ActivityRegularization(l1=0.1)(seen), name="penalised")
+    model.compile("adam", "mse")
+    return model
+
+
 MODELS = (
     text_classifier,
     siamese,
@@ -165,9 +181,10 @@ MODELS = (
     autoencoder,
     operators,
     masks,
+    penalised,
 )
-FAST = (unet, operators)
-"""Those that `make test` runs, which take the least time and have blocks and operations of every form."""
+FAST = (unet, operators, penalised)
+"""Those that `make test` runs: they take the least time, and have blocks, penalties and many operations."""
 
 
 def there_and_back(model: keras.Model, folder: Path) -> tuple[Converted, ir.Spec, ir.Spec]:

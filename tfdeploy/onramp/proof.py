@@ -167,9 +167,11 @@ def _exact(
 
 
 def _stepped(trial: Trial, values: Mapping[str, Any]) -> Trajectory:
-    """Return the loss and the weights after a step of the spec."""
-    loss, after = trial.step(), trial.values()
-    return Trajectory((loss,), {**{name: after[name] for name in values}, "global_step": 0})
+    """Return the loss, with the penalties on weights, and the weights after a step of the spec."""
+    compiled = trial.compiled
+    loss, _ = trial.session.run([compiled.total_loss, compiled.train_op])
+    after = trial.values()
+    return Trajectory((float(loss),), {**{name: after[name] for name in values}, "global_step": 0})
 
 
 def _compared(ours: Trajectory, steps: _KerasSteps, values: Mapping[str, Any], precision: str) -> Differences:

@@ -25,7 +25,7 @@ from dsl.files.typed_json import parse_record
 from tests.folders import ROOT
 from tests.runtime.tasks import SPEC
 from tests.support import make_result
-from tfdeploy.runtime.launch import child
+from tfdeploy.runtime.launch import child, launcher, task_processes
 from tfdeploy.runtime.launch import launched_run as module
 from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
 from tfdeploy.runtime.launch.launcher import TaskCommand
@@ -150,6 +150,7 @@ class Pretended:
         self.failure: Diagnostic | None = None
         self.failed, self.ending = 0, False
         self.sent: list[Any] = []
+        self.looked_after: set[Any] = set()
         self.ended = False
 
     def __enter__(self) -> Self:
@@ -157,11 +158,16 @@ class Pretended:
 
     def __exit__(self, *_: object) -> None:
         assert self.sent == ([] if self.stop.received is None else [self.stop.received])
+        assert self.looked_after == {*self.sent}
         assert self.ended == (self.stop.received is not None)
 
     def send(self, number: int) -> None:
         """Take down a signal that is sent."""
         self.sent.append(number)
+
+    def end_stuck(self, number: Any) -> None:
+        """Take down that those that were sent a signal are looked after."""
+        self.looked_after.add(number)
 
     def end_all(self) -> None:
         """Take down that all are ended, for which the chief must have ended before."""
@@ -314,3 +320,54 @@ def test_the_project_is_found_if_it_is_not_installed(
     assert ran == ["5 77", "tfdeploy"]
     assert sys.argv == ["tfdeploy", "check", "a"]
     assert sys.path == (path if installed else [*path, str(ROOT)])
+
+
+DEAF = """
+import signal, sys, time
+task = sys.argv[sys.argv.index("--task") + 1]
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, signal.SIG_IGN)
+print("deaf", flush=True)
+if task == {busy!r}:
+    end = time.process_time() + 3.0
+    while time.process_time() < end:
+        pass
+    sys.exit(3)
+time.sleep(600.0)
+"""
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_signal_ends_tasks_that_do_nothing_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, busy: bool
+) -> None:
+    """The chief is killed when it has done nothing for a while, but not while it is busy; then all others.
+
+    What was not over is said, and what was done about it, with the numbers of the processes.
+    """
+    path, script = tmp_path / "spec.tfdeploy", tmp_path / "deaf.py"
+    path.write_text(SPEC.format(ps="tasks = 1", worker="tasks = 2"))
+    script.write_text(DEAF.format(busy="worker:0" if busy else ""))
+    monkeypatch.setattr(task_processes, "SCRIPT", script)
+    for name, seconds in (("ENDING", 2.0), ("SAY_AFTER", 0.5), ("GRACE", 0.5)):
+        monkeypatch.setattr(launcher, name, seconds)
+    monkeypatch.setattr(task_processes, "BUSY", 0.02)
+    said: list[str] = []
+
+    def emit(line: str, _: object) -> None:
+        said.append(line)
+        if "deaf" in line and sum("deaf" in each for each in said) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    spec = grammar.load(
+        path, [("update.replication", "between_graph"), ("train.directory", str(tmp_path / "run"))]
+    )
+    ended = run_workers(TaskCommand(spec, str(path)), TaskOutput(spec, emit))
+    assert ended.code == 130
+    told = [each for each in said if "deaf" not in each]
+    assert told[0].startswith("worker:0 has not ended for ")
+    assert told[0].endswith(" since SIGINT; another signal ends all tasks at once")
+    killed = [each for each in told if each.endswith(" was killed")]
+    whom = ["ps:0", "worker:1"] if busy else ["worker:0", "ps:0", "worker:1"]
+    assert [each.split()[0] for each in killed] == whom
+    assert ["since SIGTERM" in each for each in killed] == [each != "worker:0" for each in whom]

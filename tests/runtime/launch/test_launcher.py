@@ -147,7 +147,7 @@ def launch(
         start=found.start,
         describe_exit=processes.describe_exit,
         wait=lambda children, _: found.stopped.extend(f"waited {each.task.ref}" for each in children),
-        stop=lambda children, _: found.stopped.extend(f"stopped {each.task.ref}" for each in children),
+        stop=lambda children, _: found.stopped.extend(f"stopped {each.task.ref}" for each in children) or [],
     )
     monkeypatch.setattr(module, "task_processes", fake)
     with launcher:

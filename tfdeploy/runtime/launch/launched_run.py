@@ -158,7 +158,7 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
     """Train with a graph for each worker, and return when all processes have ended.
 
     A signal is passed on to the chief, which writes a checkpoint; to all tasks if these come and go, because
-    another one would be the chief otherwise.
+    another one would be the chief otherwise. One that does nothing then is killed.
 
     Raises:
         BrokenPipeError: If the reader of the output has closed it.
@@ -175,6 +175,8 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
             if stop.received is not None and not launcher.ending:
                 launcher.ending = True
                 launcher.send(stop.received)
+            if stop.received is not None:
+                launcher.end_stuck(stop.received)
             time.sleep(POLL)
         if stop.received is not None:
             launcher.end_all()  # the chief has not told the others that the run is over, since it can go on

@@ -37,12 +37,17 @@ from tfdeploy.runtime.membership.membership import (
 )
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, path_of, secret_of
+from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.start_tensorflow import LOOPBACK
 
 QUICK = 20.0  # seconds; a task that ends sooner has ended early
 MOST_EARLY = 5  # a task that ends early this many times in a row is not started again
 GRACE = 5.0
 FINISHING = 10.0
+ENDING = 20.0
+"""The seconds for which a task may do nothing after a signal, before it is killed."""
+
+SAY_AFTER, GROWTH = 5.0, 2  # seconds until a task is said not to have ended, and until that is said again
 SHUTDOWN_TIME = 30.0  # seconds that a run has for ending after it has shut down its servers
 POLL = 0.1
 PAUSE = 0.5
@@ -120,6 +125,7 @@ class Launcher:
         self._last_words: dict[Task, deque[str]] = {}
         self._lock = threading.Lock()
         self._leaving = threading.Event()
+        self._said: dict[Task, float] = {}  # after how many seconds each is said again not to have ended
         self._scaling = Scaling(command.spec)
 
     # --- from beginning to end ----------------------------------------------------------------------------
@@ -155,7 +161,8 @@ class Launcher:
         """End all processes."""
         self.ending = True
         with self._lock:
-            task_processes.stop(list(self._children.values()), GRACE)
+            for each in task_processes.stop(list(self._children.values()), GRACE):
+                self._say_killed(each, "SIGTERM", GRACE)
 
     @property
     def client(self) -> Membership:
@@ -175,6 +182,28 @@ class Launcher:
         for task, child in self._children.items():
             if may_be_chief(self.command.spec, task):
                 child.send(number)
+
+    def end_stuck(self, number: signal.Signals) -> None:
+        """Kill those that were sent a signal and have done nothing since, and say which have not ended.
+
+        A task that makes no progress ends itself, unless its process is stopped, or cannot do even that.
+        """
+        for child in self._children.values():
+            if child.told is None or child.ended() is not None:
+                continue
+            taken, idle = time.monotonic() - child.told, child.idle()
+            if taken >= self._said.get(child.task, SAY_AFTER):
+                self._said[child.task] = GROWTH * taken
+                ref, others = child.task.ref, "another signal ends all tasks at once"
+                self._say(f"{ref} has not ended for {duration(taken)} since {number.name}; {others}")
+            if idle >= ENDING:
+                child.process.kill()
+                child.process.wait()
+                self._say_killed(child, number.name, taken)
+
+    def _say_killed(self, child: TaskProcess, name: str, taken: float) -> None:
+        process = f"process {child.process.pid}"
+        self._say(f"{child.task.ref} had not ended for {duration(taken)} since {name}: {process} was killed")
 
     def outcome(self, results: Container[Task]) -> int | None:
         """Return the exit code with which the run is over; None while it goes on.

@@ -19,6 +19,9 @@ from tfdeploy.runtime.membership.addresses import Task
 SCRIPT = Path(__file__).with_name("child.py")
 READ = 0.05
 LAST_WORDS = 2.0
+BUSY = 0.5
+"""The seconds of processor time by which a process shows that it does something. A run that is stuck uses a
+hundredth of a core for looking whether it still is."""
 
 
 @define
@@ -31,6 +34,9 @@ class TaskProcess:
     starts: int = 1
     early: int = 0  # how many of its processes in a row have ended soon after their start
     readers: list[threading.Thread] = field(factory=list)
+    told: float | None = None  # when it was last sent a signal
+    _busy: float = field(factory=time.monotonic, init=False)  # when it last did something
+    _used: float = field(default=0.0, init=False)  # seconds of processor time at that time
 
     @property
     def lived(self) -> float:
@@ -43,8 +49,24 @@ class TaskProcess:
 
     def send(self, number: int) -> None:
         """Send a signal, and continue the process if it is stopped; does nothing if the process has ended."""
+        self.told = self._busy = time.monotonic()
         self.process.send_signal(number)
         self.process.send_signal(signal.SIGCONT)
+
+    def idle(self) -> float:
+        """Return for how many seconds it has done nothing since it was sent a signal, as far as is known."""
+        now, used = time.monotonic(), self._processor_time()
+        if used is None or used - self._used >= BUSY:
+            self._busy, self._used = now, used or 0.0
+        return now - self._busy
+
+    def _processor_time(self) -> float | None:
+        """Return the seconds of processor time that it has used; None if it may wait for a disk."""
+        try:
+            state, *numbers = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return None if state == "D" else sum(map(int, numbers[10:12])) / os.sysconf("SC_CLK_TCK")
 
     def wait_for_output(self) -> None:
         """Wait a moment until the output of the ended process has been read."""
@@ -93,24 +115,28 @@ def _read(
             on_line(line.rstrip("\n"), name)
 
 
-def stop(children: Sequence[TaskProcess], grace: float) -> None:
+def stop(children: Sequence[TaskProcess], grace: float) -> list[TaskProcess]:
     """End processes, and return when all have ended.
 
     Args:
         children: The processes. They are ended even if they are stopped.
         grace: The seconds between SIGTERM and SIGKILL.
+
+    Returns:
+        Those that had to be killed.
     """
     running = [each for each in children if each.ended() is None]
     for each in running:
         each.send(signal.SIGTERM)
     wait(running, grace)
-    for each in running:
-        if each.ended() is None:
-            each.send(signal.SIGKILL)
+    killed = [each for each in running if each.ended() is None]
+    for each in killed:
+        each.send(signal.SIGKILL)
     for each in running:
         each.process.wait()
     for each in children:
         each.wait_for_output()
+    return killed
 
 
 def wait(children: Sequence[TaskProcess], seconds: float) -> bool:

@@ -239,11 +239,7 @@ def failure(error: Exception, where: Where) -> Diagnostic:
 
 
 def raised_at(error: BaseException) -> tuple[str, int] | None:
-    """Return the file and the line of the innermost code of the user's that an exception passed through.
-
-    Returns:
-        None if it passed through no such code.
-    """
+    """Return file and line of the innermost code of the user's that an exception passed through, if any."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return error.filename, error.lineno
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]

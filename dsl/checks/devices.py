@@ -33,13 +33,10 @@ def few_devices(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> list[Device]:
-    """Return the declared devices of some kinds, in order.
+    """Return the declared devices of some kinds, in order; none if there are too many to list.
 
     A machine without a declared number of CPU devices has one. GPUs whose number is not declared are left
     out.
-
-    Returns:
-        The devices, or an empty list if there are too many to list.
     """
     found: list[Device] = []
     for kind in kinds:

@@ -61,11 +61,7 @@ def is_text(name: str) -> bool:
 
 
 def strange_kind(mode: int) -> str | None:
-    """Describe the kind of a file that is neither a regular file nor a folder.
-
-    Returns:
-        `a pipe`, `a device` or `a socket`, or None for regular files, folders and unknown kinds.
-    """
+    """Return `a pipe`, `a device` or `a socket`; None for regular files, folders and unknown kinds."""
     return next((words for is_kind, words in _KINDS if is_kind(mode)), None)
 
 

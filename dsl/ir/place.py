@@ -196,10 +196,7 @@ def metrics_address(text: str) -> tuple[str, int]:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Split the address of a task into its host and port.
-
-    Returns:
-        The host, without brackets, and the port.
+    """Split the address of a task into its host, without brackets, and its port.
 
     Raises:
         ValueError: If the address is malformed; the message says what is wrong with it.

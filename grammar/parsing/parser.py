@@ -50,11 +50,7 @@ class Recovery:
         self._openers: list[int] = []
 
     def recover(self, at: int) -> int:
-        """Report an unexpected token and repair the stack of the parser.
-
-        Returns:
-            The index of the token with which the parser continues.
-        """
+        """Report an unexpected token and repair the stack; return the index of the token that comes next."""
         self._report(at)
         mended = self._mend(at)
         self._taint_from(at, whole_line=mended is None)

@@ -86,11 +86,7 @@ _ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
 
 
 def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token] | None:
-    """Balance the brackets and drop the newlines that end no item.
-
-    Returns:
-        The tokens, or None if brackets are nested too deeply.
-    """
+    """Balance the brackets, drop newlines that end no item; return None if brackets are nested too deeply."""
     found = survey(tokens)
     if _reported_depth(found, source, reports):
         return None

@@ -82,11 +82,7 @@ def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
 
 
 def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
-    """Read the dataset that `make` makes to its end.
-
-    Returns:
-        The number of elements before the first one that failed, and TensorFlow's reason; None if none failed.
-    """
+    """Read the dataset that `make` makes; return how many elements precede a failure, and its reason."""
     count = 0
     with closing(_elements(lambda: make().map(without_autograph(_any_part)))) as elements:
         try:

@@ -90,11 +90,7 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> Mapping[int, Placed]:
-    """Return what each rule of a document has placed, by the line of the rule from 1.
-
-    Returns:
-        Nothing if there is no map, or if it was made of another text.
-    """
+    """Return what each rule has placed, by its line from 1; nothing if there is no map of this text."""
     own = sha256(document.source.text.encode("utf-8", "surrogatepass")).hexdigest()
     placement = _map(document, RunDirectory.of(spec).placement, folders)
     if placement is None or placement.spec.sha256 != own:

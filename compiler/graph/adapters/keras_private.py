@@ -139,11 +139,7 @@ def initializer_of(variable: Any) -> Any:
 
 
 def maker_of(tensor: Any) -> tuple[Any, Any, int]:
-    """Return the layer or operation that makes a symbolic tensor.
-
-    Returns:
-        The layer, the record of its call, and which of the results of that call the tensor is.
-    """
+    """Return what makes a symbolic tensor: a layer or operation, its call, and which result of that it is."""
     operation, at, number = tensor._keras_history
     return operation, operation._inbound_nodes[at], number
 

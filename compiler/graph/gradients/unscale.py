@@ -22,11 +22,7 @@ from compiler.topology import Device
 def unscale(
     assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]
 ) -> list[SummedGradient]:
-    """Divide the gradients by the loss scale, each on the device of its variable.
-
-    Returns:
-        The gradients of the loss itself, in the same order.
-    """
+    """Divide the gradients by the loss scale, each on the device of its variable, in the same order."""
     (inverse,) = _at(assembly, scale).op("Reciprocal", "inverse", scale.value)
     return [
         change_copies(assembly, each, NAME, lambda at, values: at.times(values, inverse))

@@ -87,11 +87,7 @@ def read_weights(
 
 
 def beyond(found: Mapping[str, Stored], known: Collection[str]) -> list[str]:
-    """Return what a file has beyond some keys, other than the states of random layers.
-
-    Returns:
-        The key and the shape of each array.
-    """
+    """Return the keys, with shapes, that a file has beyond some, other than states of random layers."""
     return [
         f"`{key}`, {list(array.shape)}"
         for key, array in found.items()

@@ -46,11 +46,7 @@ def step_scalars(assembly: Assembly) -> StepScalars:
 def apply_gradients(
     assembly: Assembly, gradients: Sequence[SummedGradient], scalars: StepScalars, gate: Gate | None = None
 ) -> list[str]:
-    """Apply each gradient to every copy of its variable, on the device of the copy.
-
-    Returns:
-        The names of the ops that end the updates.
-    """
+    """Apply each gradient to every copy of its variable, on its device; return the names of the last ops."""
     done: list[str] = []
     fused: list[Callable[[], str]] = []
     parts: dict[str, list[tuple[VariablePart, Value]]] = {}
@@ -238,11 +234,7 @@ def updated_part(assembly: Assembly, at: Spot, part: VariablePart) -> Tensor:
 def apply_at_slots(
     assembly: Assembly, at: Spot, variable: GraphVariable, copy: int, gradient: Value, scalars: StepScalars
 ) -> str:
-    """Apply a gradient to a copy of a variable, on the device of its slots.
-
-    Returns:
-        The name of the op that ends the update.
-    """
+    """Apply a gradient to a copy of a variable, on the device of its slots; return the last op's name."""
     rule, home = assembly.rule_of(variable.name), variable.copies[copy].tensor
     weight, there = at.read(home, "sent"), evolve(at, placed=variable.slot_place(copy))
     # clones that take turns at a variable share the one in which the update is made

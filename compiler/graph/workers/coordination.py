@@ -263,11 +263,7 @@ class Table:
         return found
 
     def renew(self, scope: str, worker: Any) -> str:
-        """Write what begins a new life of a worker, and gives back its unused claims.
-
-        Returns:
-            The name of the op that ends it.
-        """
+        """Write what begins a new life of a worker and gives back unused claims; return the last op's name."""
         turn = take_turn(self.at(scope), SCOPE, contested=True)
         back = self.call(self.at(scope, turn.taken), _give_back, worker)
         return turn.ended(*back, self.at(scope, back).run("NoOp", "NoOp"))

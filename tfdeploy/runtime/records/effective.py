@@ -21,11 +21,7 @@ from grammar.unparse import unparse
 
 
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
-    """Return the text of the spec with includes, constants, overrides and defaults filled in.
-
-    Returns:
-        The text, in which all paths are absolute.
-    """
+    """Return the text of the spec with includes, constants, overrides, defaults and absolute paths."""
     base = Path(spec.path).parent.absolute()
     where = spec.train.directory if spec.train.directory is not None else directory
     found = with_paths(

@@ -101,11 +101,7 @@ def runs_below(folders: Iterable[Path]) -> Iterator[FoundRun]:
 
 
 def differing(runs: Sequence[FoundRun]) -> dict[str, list[str | None]]:
-    """Return the settings that are not equal in all runs whose specs are known, with the value of each run.
-
-    Returns:
-        By path a value for each run; None for a run without the setting.
-    """
+    """Return the settings that differ between runs with a known spec: by path, the value of each or None."""
     known = [each for each in runs if each.settings]
     paths = dict.fromkeys(path for each in known for path in each.settings)
     return {

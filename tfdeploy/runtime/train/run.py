@@ -586,11 +586,7 @@ def _training_stream(plan: Plan, activity: Activity) -> Stream:
 
 
 def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
-    """Train as a worker that is not the chief.
-
-    Returns:
-        A result that has the global step at the end and the seconds, and nothing else.
-    """
+    """Train as a worker that is not the chief; the result has the global step and the seconds alone."""
     clock, spec = Clock(), plan.spec
     stream = _training_stream(plan, activity)
     with target_for(plan, options, stop, stream, SelfMeasurement(activity)) as open_target:

@@ -237,11 +237,7 @@ class Network:
             return layer(*positional, **named)
 
     def build(self, call: CallNode, values: list[Any], **arguments: Any) -> bool:
-        """Make the variables of the layer of `call` of the shapes of tensors, without calling it.
-
-        Returns:
-            Whether the layer is built now. If not, it must be called.
-        """
+        """Make the variables of the layer of `call` of the shapes of tensors; return whether it is built."""
         return build_of_shapes(self.layers[call.layer], *self._arguments(call, values, arguments))
 
     def _arguments(

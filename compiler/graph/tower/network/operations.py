@@ -91,11 +91,7 @@ class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types
 
 
 def for_each_example(value: Any, examples: Any) -> Any:
-    """Return a tensor without a batch axis once for each example.
-
-    Returns:
-        A tensor of shape [examples, ...].
-    """
+    """Return a tensor without a batch axis once for each example, in the shape [examples, ...]."""
     return keras.ops.broadcast_to(value, (examples, *value.shape))
 
 

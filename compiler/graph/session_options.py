@@ -55,9 +55,8 @@ def helper_config(**more: Any) -> tf.compat.v1.ConfigProto:
     Args:
         more: Further fields of the ConfigProto.
     """
-    config = tf.compat.v1.ConfigProto(
-        device_count={"GPU": 0}, inter_op_parallelism_threads=2, use_per_session_threads=True, **more
-    )
+    more = {"inter_op_parallelism_threads": 2, **more}
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, use_per_session_threads=True, **more)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config

@@ -256,7 +256,11 @@ class MicroBatchWriter(MicroBatches):
     # --- what comes out -----------------------------------------------------------------------------------
 
     def _carry_statistics(self, reads: set[str]) -> dict[str, _Carried]:
-        """Pass statistics from iteration to iteration; return the last of each by the name of its new value."""
+        """Pass statistics from iteration to iteration.
+
+        Returns:
+            The last value of each, by the template's name of the new value.
+        """
         found: dict[str, _Carried] = {}
         for weight, update in self.template.state_updates.items():
             read, scope = self.tower.op_name(f"{weight}/read"), f"state/{weight}"

@@ -263,7 +263,7 @@ class Table:
         return found
 
     def renew(self, scope: str, worker: Any) -> str:
-        """Write what begins a new life of a worker and gives back unused claims; return the last op's name."""
+        """Write what begins a new life of a worker, and gives back its unused claims; return the last op."""
         turn = take_turn(self.at(scope), SCOPE, contested=True)
         back = self.call(self.at(scope, turn.taken), _give_back, worker)
         return turn.ended(*back, self.at(scope, back).run("NoOp", "NoOp"))

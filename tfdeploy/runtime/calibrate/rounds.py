@@ -48,13 +48,9 @@ def timed_in_turns(
 
 def plain_config(inner_threads: int) -> Any:
     """Return the options of a session that runs one op at a time, and the ops as they are written."""
-    import tensorflow as tf
+    from compiler.graph.session_options import helper_config
 
-    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
-    config.intra_op_parallelism_threads = inner_threads
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-    return config
+    return helper_config(inter_op_parallelism_threads=1, intra_op_parallelism_threads=inner_threads)
 
 
 def quartile(values: Iterable[float]) -> float:

@@ -66,6 +66,8 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     """
     import tensorflow as tf
 
+    from tfdeploy.runtime.session.faults import reason_of
+
     task, cluster = membership.own, membership.cluster
     host, port = listening_host(membership), split_address(cluster.address(task))[1]
     _require_free(membership, host, port)
@@ -80,18 +82,12 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
         server = _listening(definition, host, port)
     except (tf.errors.OpError, BindingError) as fault:
         raise RunError(
-            errors.cannot_listen(ref=task.ref, address=cluster.address(task), reason=_reason(fault))
+            errors.cannot_listen(ref=task.ref, address=cluster.address(task), reason=reason_of(fault))
         ) from fault
     server.start()
     published = ServerIdentity(server.target, Identity.of(membership), membership.secret)
     _require_gpus(spec, membership, published.devices)
     return Server(server, published, host, port)
-
-
-def _reason(fault: Exception) -> str:
-    from tfdeploy.runtime.session.faults import reason_of
-
-    return reason_of(fault)
 
 
 def _listening(definition: Any, host: str | None, port: int) -> Any:

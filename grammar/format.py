@@ -30,11 +30,7 @@ _BEFORE_OPERAND = _OPERATORS | _OPENERS | {"COMMA", "EQUALS", "DOTDOT", "COLON"}
 
 
 def format_text(source: Source) -> str:
-    """Return the text of a spec in the uniform style.
-
-    Raises:
-        SpecError: If the text cannot be parsed; the exception has the diagnostics.
-    """
+    """Return the text of a spec in the uniform style; raises SpecError if it cannot be parsed."""
     reports = Reports()
     parse(source, reports)
     if reports.has_errors:

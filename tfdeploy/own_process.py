@@ -108,11 +108,7 @@ def go_on_without_output(words: Callable[[OSError], str]) -> None:
 
 
 def require_output() -> None:
-    """Write out what has been said so far.
-
-    Raises:
-        LostOutputError: Standard output is lost, now or before.
-    """
+    """Write out what has been said so far; raises LostOutputError if standard output is or was lost."""
     sys.stdout.flush()
     if _STANDARD.output is not None and _STANDARD.output.lost is not None:
         raise LostOutputError(_STANDARD.output.lost)

@@ -60,11 +60,7 @@ class LossScale:
         return at.op("Mul", "factor", self.value, share)[0]
 
     def follow(self, at: Spot, finite: Tensor) -> list[str]:
-        """Write what halves the scale after a bad step, and doubles it after enough good ones.
-
-        Args:
-            finite: Whether all gradients of the step are finite; a boolean scalar.
-        """
+        """Write what halves the scale after a step that is not `finite`, and doubles it after good ones."""
         found: list[str] = write_traced(
             at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor
         )

@@ -225,11 +225,7 @@ def _compiled(plan: Plan, grid: MapGrid, traces: Traces) -> CompiledGraph:
 
 
 def _require_few_alone(plan: Plan, grid: MapGrid) -> None:
-    """Check that not very many clones update by themselves of which none can stand for others.
-
-    Raises:
-        NotAlikeError: There are too many to simulate their updates.
-    """
+    """Raise NotAlikeError if too many clones to simulate update by themselves and none stands for others."""
     loops = grid.hosts if isinstance(plan, WorkerPlan) else grid.clones
     if plan.spec.update.mode == "async" and not _stands(plan, grid, timed=True) and loops > _MOST_ALONE:
         raise NotAlikeError("the time of updates is forecast that each makes by itself")

@@ -101,11 +101,7 @@ class UserCode:
             raise SpecError([diagnosed(error, self.step, self.span)]) from error
 
     def guarded(self, function: _Function) -> _Function:
-        """Return a function that does the same, with its exceptions as diagnostics at the step.
-
-        Args:
-            function: The function, or None, which stays None.
-        """
+        """Return the function with its exceptions as diagnostics at the step; None stays None."""
         if function is None:
             return None
 

@@ -21,11 +21,7 @@ DEEPEST = 50
 
 
 def require_bounded(spec: ir.Spec) -> None:
-    """Refuse a model that is too large to be written out.
-
-    Raises:
-        SpecError: The model has too many steps, or `layer` blocks are nested too deeply.
-    """
+    """Raise SpecError for a model with too many steps, or `layer` blocks nested too deeply, to write out."""
     _Counting({block.name: block for block in spec.layers}).model(spec.model)
 
 
@@ -151,11 +147,7 @@ def _evaluated(values: tuple[ir.Value, ...], parameters: Mapping[str, ir.Value])
 
 
 def evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
-    """Return a value in which parameters have been replaced, and arithmetic has been done.
-
-    Raises:
-        SpecError: The arithmetic has no result.
-    """
+    """Return a value with parameters replaced and arithmetic done; raises SpecError if it has no result."""
     if isinstance(value, ir.Parameter):
         return parameters[value.name]
     if isinstance(value, ir.Arithmetic):

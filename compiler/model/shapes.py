@@ -29,11 +29,7 @@ class ShapeError(Exception):
 
 
 def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
-    """Return the output shape of a layer, or None if it is not known.
-
-    Raises:
-        ShapeError: Keras would refuse the inputs.
-    """
+    """Return the output shape of a layer, or None if unknown; raises ShapeError if Keras would refuse."""
     signature = find("layer", call.name)
     if signature is None:
         return None

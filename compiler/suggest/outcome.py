@@ -51,11 +51,7 @@ class Outcome:
         return self._of_map.missing
 
     def value(self, goal: Goal) -> float:
-        """Return the figure that a goal is about.
-
-        Raises:
-            NoForecastError: The goal is the time of a step, of which there is no forecast.
-        """
+        """Return the figure that a goal is about; raises NoForecastError if it is a time without forecast."""
         if goal is not Goal.STEP_TIME:
             return self._of_map.value(goal)
         if self.time is None:

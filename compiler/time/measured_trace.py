@@ -147,11 +147,7 @@ class Beneath:
 
 
 def read_trace(path: Path | str) -> RunTrace:
-    """Read the trace of a run.
-
-    Raises:
-        BadRecord: If the file is no trace.
-    """
+    """Read the trace of a run; raises BadRecord if the file is none."""
     return read_record(path, RunTrace, LIMIT)
 
 

@@ -172,11 +172,7 @@ LEAST_SPEED = 1.0
 
 
 def read_profile(path: Path | str) -> Profile:
-    """Read a profile.
-
-    Raises:
-        RunError: If the file is no profile, or one of a major version that is not known.
-    """
+    """Read a profile; raises RunError if the file is none, or one of a major version that is not known."""
     try:
         found = read_record(path, Profile, LIMIT)
     except BadRecord as fault:

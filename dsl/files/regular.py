@@ -23,11 +23,7 @@ _KINDS = (
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading bytes, without ever blocking.
-
-    Raises:
-        OSError: If the file cannot be opened or is not a regular file.
-    """
+    """Open a regular file for reading bytes, without blocking; raises OSError for anything else."""
     return open(path, "rb", opener=_open)
 
 
@@ -38,11 +34,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the UTF-8 text of a regular file; newlines are not converted.
-
-    Raises:
-        UnicodeDecodeError: If the file is not UTF-8.
-    """
+    """Return the UTF-8 text of a regular file as it is; raises UnicodeDecodeError if it is none."""
     return read_regular(path).decode("utf-8")
 
 

@@ -78,11 +78,7 @@ def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Rea
 
 
 def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> Read:
-    """Read a text as a record.
-
-    Raises:
-        BadRecord: If the text is not such a record or is larger than `limit`.
-    """
+    """Read a text as a record; raises BadRecord if it is none or is larger than `limit`."""
     content = _content(text, limit)
     try:
         return _converter(detailed=False).structure(content, record)

@@ -87,11 +87,7 @@ def write_result(text: str) -> None:
 
 
 def read_input(most: int) -> bytes:
-    """Return standard input, which may have no end, or its start.
-
-    Raises:
-        OSError: It cannot be read. The error has a name for it.
-    """
+    """Return standard input, which may have no end, or its start; raises OSError with a name for it."""
     try:
         return sys.stdin.buffer.read(most)
     except OSError as error:

@@ -195,11 +195,7 @@ def map_file(path: str) -> str | None:
 
 
 def read_map(path: str) -> AnyMap:
-    """Return the placement map in a file.
-
-    Raises:
-        RunError: If the file is no map, or one of a format that is not known.
-    """
+    """Return the placement map in a file; raises RunError if it is none, or of a format that is not known."""
     from compiler.kinds import reading
     from dsl.files.typed_json import BadRecord
 

@@ -224,11 +224,7 @@ def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
 
 
 def read_layer_states(path: Path, wanted: Mapping[str, tuple[LayerNode, str]]) -> Mapping[str, LayerRecord]:
-    """Return what layers have learnt.
-
-    Raises:
-        RunError: If the file cannot be read or is damaged, or a layer is missing or had other settings.
-    """
+    """Return what layers have learnt; raises RunError if the file is damaged or of other settings."""
     name, (node, _) = next(iter(wanted.items()))
     try:
         found = read_record(path, LayerStates, LIMIT).layers

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def require_trainable(spec: ir.Spec) -> None:
-    """Raise SpecError if the spec lacks something that training needs.
-
-    Raises:
-        SpecError: If there is no training data, no optimizer, or neither steps nor epochs.
-    """
+    """Raise SpecError if the spec lacks training data, an optimizer, or both steps and epochs."""
     found = []
     if spec.data is None or spec.data.train is None:
         found.append(no_training_data(spec))

@@ -104,11 +104,7 @@ class Space:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read lists and ranges by path from a file in YAML.
-
-    Raises:
-        BadSpaceError: If it is not such a file.
-    """
+    """Read lists and ranges by path from a YAML file; raises BadSpaceError if it is none."""
     try:
         found = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, ValueError, RecursionError) as fault:

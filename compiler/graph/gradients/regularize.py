@@ -113,11 +113,7 @@ def regularization_loss(
 
 
 def evaluated_regularization(at: Spot, variables: Iterable[GraphVariable]) -> list[Tensor]:
-    """Write the terms of the weights that are evaluated, each beside the variable that is read.
-
-    Args:
-        variables: The variables of the model. Those without a regularizer are left out.
-    """
+    """Write the terms of the evaluated weights with a regularizer, each beside the variable that is read."""
     terms = []
     for variable in variables:
         if _is_regularized(variable):

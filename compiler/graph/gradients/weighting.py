@@ -90,11 +90,7 @@ def tower_losses(tower: StampedTower) -> list[LossSum]:
 
 
 def inverse_weights(at: Spot, weights: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Write one over each weight, and zero for a weight of zero.
-
-    Args:
-        weights: The weights, scalars; None stays None.
-    """
+    """Write one over each weight, and zero for a weight of zero; None stays None."""
     return [None if each is None else write_traced(at, _inverse, each) for each in weights]
 
 

@@ -18,11 +18,7 @@ MOST = 1 << 47
 
 
 def require_holdable(plan: Plan, weights: Mapping[str, WeightInfo]) -> None:
-    """Raise SpecError if the weights of a model have more bytes than any process can hold.
-
-    Raises:
-        SpecError: At the step with the largest weight.
-    """
+    """Raise SpecError at the step with the largest weight if no process can hold all weights."""
     total = sum(each.bytes for each in weights.values())
     if total > MOST:
         raise SpecError([_told(plan, weights, total, f"no process can hold more than {size(MOST)}")])

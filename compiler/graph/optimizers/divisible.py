@@ -45,11 +45,7 @@ def require_divisible(
 def require_divisible_parts(
     plan: Plan, rulebook: Rulebook, parts: Mapping[str, WeightInfo], rules: UpdateRules
 ) -> None:
-    """Raise SpecError for weights whose clones cannot each update a part.
-
-    Raises:
-        SpecError: An optimizer needs the whole weight.
-    """
+    """Raise SpecError for weights of which clones update parts, if the optimizer needs the whole weight."""
     found: list[Diagnostic] = []
     for name in dict.fromkeys(each.weight for each in parts.values()):
         reason = rulebook.decide("slots", name)

@@ -107,11 +107,7 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
 
 
 def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
-    """Return the outputs of a step, as many as its call has values.
-
-    Raises:
-        SpecError: There are more outputs, or fewer.
-    """
+    """Return the outputs of a step; raises SpecError if they are not as many as its call has values."""
     found = flattened(made)
     if len(found) != len(call.values):
         raise SpecError([tensor_errors.several_outputs(step, len(found), call.span, len(call.values))])

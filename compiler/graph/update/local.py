@@ -147,11 +147,7 @@ def write_parts(
     shares: Mapping[int, float],
     waits: Mapping[int, Sequence[str]] | None = None,
 ) -> list[Tensor]:
-    """Write the value of each copy times the share of its clone.
-
-    Args:
-        shares: The share of each clone by its number, in the order of the copies.
-    """
+    """Write the value of each copy times the share of its clone; `shares` are in the order of the copies."""
     found: list[Tensor] = []
     for (clone, part), copy, place in zip(shares.items(), family.copies, family.places, strict=True):
         own = f"{scope}/copy_{clone}"

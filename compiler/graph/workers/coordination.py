@@ -254,11 +254,7 @@ class Table:
         return [self.call(self.at(scope, step), _add, one, name="done", worker=self.worker)]
 
     def step(self, at: Spot, one: Tensor) -> list[str]:
-        """Write what counts a step and its examples if `one` is 1; return the names of the ops.
-
-        Args:
-            one: One or zero, an int64 scalar.
-        """
+        """Write what counts a step and its examples if the int64 scalar `one` is 1; return the ops' names."""
         found: list[str] = self.call(at, _count, one, batch=self.batch)
         return found
 

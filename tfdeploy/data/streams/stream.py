@@ -120,11 +120,7 @@ class Stream:
             raise RunError(self.nothing())
 
     def require_shares(self, readers: Sequence[str], *, clones: bool) -> None:
-        """Check that there is an example for each of several readers that have a share of their own.
-
-        Raises:
-            RunError: If a share would be empty.
-        """
+        """Raise RunError if one of several readers with a share of their own has no example."""
         wanted = len(readers)
         found = wanted if wanted == 1 else self._count_up_to(wanted)
         if not found:

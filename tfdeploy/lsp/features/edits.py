@@ -80,11 +80,7 @@ def fixed(document: Document, spec: Document, documents: Documents, settings: Se
 
 
 def formatting(document: Document, range_: types.Range | None = None) -> list[types.TextEdit]:
-    """Return the edits that put a document into the one style.
-
-    Raises:
-        SpecError: If the text cannot be parsed.
-    """
+    """Return the edits that put a document into the one style; raises SpecError if it cannot be parsed."""
     edits = difference(document, format_text(Source(document.path, document.source.text)))
     if range_ is None:
         return edits

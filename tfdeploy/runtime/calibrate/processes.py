@@ -97,11 +97,7 @@ class Turns:
         self._begun = False
 
     def __call__(self) -> None:
-        """End the turn, if there was one, and wait for the next.
-
-        Raises:
-            SystemExit: If the other process has ended.
-        """
+        """End the turn, if any, and wait for the next; raises SystemExit if the other process has ended."""
         if self._begun:
             os.write(self._descriptor, _TURN)
         self._begun = True

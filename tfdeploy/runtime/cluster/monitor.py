@@ -429,11 +429,7 @@ def is_launched(spec: ir.Spec) -> bool:
 
 
 def running_cluster(spec: ir.Spec, environment: Mapping[str, str]) -> Membership:
-    """Return the cluster of a spec whose tasks are running, as far as their addresses are known.
-
-    Raises:
-        SpecError: If the addresses of the tasks are not known.
-    """
+    """Return the cluster of a spec whose tasks are running; raises SpecError if no addresses are known."""
     known = find_membership(spec, environment) or _read_record(spec) or who_met(spec)
     if known is None:
         raise SpecError([errors.not_running(spec.devices.span)])

@@ -108,11 +108,7 @@ class ReplicaGroup(WorkerGroup):
         return bool(state.phase == OPEN and state.generation == self.generation)
 
     def run(self, op: Any, *given: int) -> None:
-        """Run an op on the state.
-
-        Args:
-            *given: Its arguments, of which there are at most four; missing ones are 0.
-        """
+        """Run an op on the state with at most four arguments; missing ones are 0."""
         self.engine.session.run(op, {self.meeting.given: (*given, 0, 0, 0, 0)[:4]})
 
     def counted(self) -> tuple[int, int]:

@@ -244,11 +244,7 @@ class WorkerGroup:
         ]
 
     def run(self, op: Any, *given: int) -> None:
-        """Run an op of the shared state; `given` are the arguments of an op of the chief.
-
-        Args:
-            *given: The arguments of an op of the chief, of which there are at most three; missing ones are 0.
-        """
+        """Run an op of the shared state, with at most three arguments of the chief's; missing ones are 0."""
         feed: Mapping[Any, Any] = {self.ops.mine: self.mine}
         if given:
             feed = {**feed, self.ops.given: (*given, 0, 0)[:3]}

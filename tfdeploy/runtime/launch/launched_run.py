@@ -58,12 +58,10 @@ class TaskOutput:
 
     def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None], *, quiet: bool = False) -> None:
         self._quiet = quiet
-        jobs = {job.name: job.tasks for job in spec.devices.jobs}
-        refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
         self.results: dict[Task, str] = {}
         self.closed: BrokenPipeError | None = None
         self._may_be_chief = partial(may_be_chief, spec)
-        self._width = max(map(len, refs))
+        self._width = max(len(each.ref) for each in tasks_of(spec))
         self._spec, self._logs = spec, dict[Task, IO[str]]()
         self._emit = emit
         self._one_line = threading.Lock()

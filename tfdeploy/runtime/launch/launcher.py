@@ -119,9 +119,8 @@ class Launcher:
         self._children: dict[Task, TaskProcess] = {}
         self._due: dict[Task, float] = {}
         self._going: set[Task] = set()  # those that have been asked to end
-        self._ended: dict[
-            int, float
-        ] = {}  # when servers have ended by themselves, by the numbers of their processes
+        # When servers have ended by themselves, by the numbers of their processes.
+        self._ended: dict[int, float] = {}
         self._last_words: dict[Task, deque[str]] = {}
         self._lock = threading.Lock()
         self._leaving = threading.Event()

@@ -206,11 +206,7 @@ def gpus_of(
 
 
 def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
-    """Add the secret of the run, and the launcher, to the membership of a process.
-
-    Raises:
-        RunError: If the secret can be neither read nor made.
-    """
+    """Add the secret of the run, which must be had, and the launcher to the membership of a process."""
     launcher = environment.get(LAUNCHER, "")
     return evolve(
         membership,
@@ -238,11 +234,10 @@ def hosts_of(spec: ir.Spec) -> Cluster | None:
 
 
 def _require_task(spec: ir.Spec, task: Task) -> None:
-    jobs = {job.name: job for job in spec.devices.jobs}
-    if task.job not in jobs or task.index >= jobs[task.job].tasks:
-        refs = [Task(job.name, index).ref for job in jobs.values() for index in range(job.tasks)]
-        span = jobs[task.job].span if task.job in jobs else spec.devices.span
-        raise SpecError([errors.no_such_task(span, ref=task.ref, refs=refs)])
+    tasks = tasks_of(spec)
+    if task not in tasks:
+        span = next((job.span for job in spec.devices.jobs if job.name == task.job), spec.devices.span)
+        raise SpecError([errors.no_such_task(span, ref=task.ref, refs=[each.ref for each in tasks])])
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:

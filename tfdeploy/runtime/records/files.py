@@ -131,11 +131,7 @@ def write_new(files: Mapping[Path, bytes]) -> None:
 
 
 def require_place(output: Path) -> None:
-    """Check that a file can be where it is to be written, before the work for it is done.
-
-    Raises:
-        RunError: A folder has its name, or its own folder is missing.
-    """
+    """Raise RunError if a file cannot be where it is to be written, before the work for it is done."""
     for number, wrong in ((errno.EISDIR, output.is_dir()), (errno.ENOENT, not output.parent.exists())):
         if wrong:
             raise RunError(write_fault(output, OSError(number, os.strerror(number))))

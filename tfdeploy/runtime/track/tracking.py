@@ -135,11 +135,7 @@ def tracking(
 
 
 def command(directory: Path, limit: float) -> list[str]:
-    """Return the command that sends a run.
-
-    Args:
-        limit: The seconds that it has after the end of the run; 0 for no limit.
-    """
+    """Return the command that sends a run, with `limit` seconds after the end of the run; 0 for no limit."""
     return [sys.executable, "-P", "-m", MODULE, os.fspath(directory.absolute()), str(limit)]
 
 

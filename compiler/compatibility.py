@@ -487,7 +487,6 @@ def _slots(spec: ir.Spec) -> str:
 
 
 def _has_groups(spec: ir.Spec) -> bool:
-    """Return whether each clone has a group of devices."""
     return any(isinstance(rule.target, ir.Groups) for rule in _effective_rules(spec, "clones"))
 
 

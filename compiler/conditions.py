@@ -210,7 +210,6 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
 
 
 def _step_time(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
-    """Return the forecast time of a step."""
     del condition, plan
     time = placement.time
     assert time is not None  # or the condition has been refused

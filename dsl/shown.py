@@ -93,7 +93,6 @@ class Summary:
 
 
 def _html_table(table: Table) -> str:
-    """Return a table as HTML."""
 
     def row(cells: tuple[str, ...], tag: str) -> str:
         sides = ("left" if at < table.left else "right" for at in range(len(cells)))

@@ -53,7 +53,6 @@ def _add_functions(functions: Any, others: Any) -> None:
 
 
 def _set_attributes(node: Any, op: Op) -> None:
-    """Let a node have the attributes of an op."""
     if isinstance(op.attributes, NodeAttributes):
         for key, known in op.attributes.given.items():
             if key not in UNPORTABLE or key == SHAPES:

@@ -77,7 +77,6 @@ def _op_of(made: Any) -> str:
 
 
 def _ends(compiled: CompiledGraph) -> Ends:
-    """Return the names of the ops with which a step ends."""
     loss, exchange, train = _op_of(compiled.data_loss), compiled.exchange, compiled.train_op
     if exchange is None:
         loops = tuple((each.train_op.name, _op_of(each.data_loss)) for each in compiled.train_loops)

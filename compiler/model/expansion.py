@@ -74,7 +74,6 @@ class _Counting:
         return 1 + self._count(tuple(step.given.values()), scope)
 
     def _block(self, call: ir.Call, scope: _Scope) -> int:
-        """Return the steps in a use of a block."""
         block = self.blocks[call.name]
         given = arguments(block, with_values(call, scope.parameters), {})
         key = (call.name, *(given[each.name] for each in block.parameters if each.type in {"int", "float"}))

@@ -317,7 +317,6 @@ _TRAFFIC = {each: each for each in ("tensors", "bytes", "bytes_unknown")}
 
 
 def _sides(change: DeviceChange | LinkChange, figures: Mapping[str, str]) -> dict[str, Any]:
-    """Return figures before and after a change."""
     sides = {"before": change.before, "after": change.after}
     return {
         when: None if side is None else {name: getattr(side, each) for name, each in figures.items()}

@@ -112,7 +112,6 @@ def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
 def _edges(
     sent_between: Iterable[tuple[Site, Site, Tensors]], node_of: Mapping[Site, int], nodes: Sequence[Node]
 ) -> Iterator[str]:
-    """Yield the edges in the order of their nodes."""
     flows: dict[tuple[int, int], dict[str, int | None]] = {}  # the bytes of tensors, if they are known
     for source, target, tensors in sent_between:
         pair = (node_of[source], node_of[target])

@@ -105,7 +105,6 @@ class _Found:
 
 
 def _best_split(prefixes: Prefixes, best: float) -> _Found | None:
-    """Return the best split at some prefixes, or None if none is possible."""
     problem = prefixes.problem
     table = _fill(prefixes, best)
     last = len(prefixes.members) - 1

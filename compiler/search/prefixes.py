@@ -143,7 +143,6 @@ class _Nearby:
 def _ranked(
     parts: Integers, joined: Problem, members: Flags, cut: Integers, wanted: Integers, *, complete: bool
 ) -> Prefixes:
-    """Return prefixes in the order of their work."""
     ranked = np.lexsort((members.sum(axis=1), members @ joined.seconds))
     octets = np.zeros((len(members), -(-max(joined.size, 1) // 64) * 8), dtype=np.uint8)
     packed = np.packbits(members[ranked], axis=1, bitorder="little")

@@ -190,7 +190,6 @@ def numbered(labels: Iterable[Hashable]) -> Integers:
 
 
 def _sums(labels: Integers, values: Floats, count: int) -> Floats:
-    """Return the sum of the values of each label."""
     return np.asarray(np.bincount(labels, values, count), dtype=np.float64)
 
 

@@ -314,7 +314,6 @@ def _field(uses: Sequence[Field]) -> Field:
 
 
 def _fields(text: str) -> Iterator[tuple[str, Field]]:
-    """Yield the fields of a text, by their names."""
     for _, name, word in _parts(text):
         if name in {"if", "unless"}:
             yield word.removesuffix("?"), Field("flag", word.endswith("?"))

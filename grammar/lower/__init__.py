@@ -125,7 +125,6 @@ def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bo
 
 
 def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
-    """Return the names of the jobs, or None if they could not be read."""
     items = top["devices"][0].items if "devices" in top else ()
     if any(blocks.lost_names(item) for item in items):
         return None

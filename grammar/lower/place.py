@@ -219,7 +219,6 @@ def _target_call(call: syntax.Call, context: Context) -> Any:
 
 
 def _devices_of(name: str, written: syntax.Expr, context: Context) -> Any:
-    """Return the set of devices of a target."""
     if (
         isinstance(written, syntax.Path)
         and written.bare in TARGET_NAMES

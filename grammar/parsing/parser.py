@@ -300,7 +300,6 @@ _VALUE_STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY"})
 
 
 def _shown(token: Token) -> str:
-    """Describe a token."""
     if token.type == "$END":
         return "end of the file"
     if token.type == "NEWLINE":

@@ -59,7 +59,6 @@ _LOOKED_AT = frozenset({"NAME", "UNKNOWN", *CLOSER, *OPENER})
 
 
 def _opens_model(before: list[Token]) -> bool:
-    """Whether a brace is that of a `model` or a `layer`."""
     if not before:
         return False
     other, one = before if len(before) > 1 else (None, before[-1])

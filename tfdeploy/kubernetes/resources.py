@@ -44,7 +44,6 @@ def _templates() -> dict[str, Any]:
 
 
 def _filled(part: Any, values: dict[str, Any]) -> Any:
-    """Return a part of a template with values, without what has none."""
     if isinstance(part, dict):
         found = {key: _filled(each, values) for key, each in part.items()}
         return {key: each for key, each in found.items() if each is not None}

@@ -153,7 +153,6 @@ def _next(found: Found, left: dict[str, Tensor], name: str, declared: ir.Input, 
 
 
 def _as_vector(column: Tensor) -> Tensor:
-    """Return a column as a vector of one number."""
     return evolve(column, given=(column.given,), shape=(1,))
 
 

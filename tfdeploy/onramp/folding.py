@@ -263,7 +263,6 @@ def _changed(key: str, value: Any, changed: Mapping[str, ir.Value]) -> Any:
 
 
 def _positions(node: Node) -> list[str]:
-    """Return the names of the arguments by position."""
     signature = signatures.find("layer", node.call.name) if node.kind == "layer" else None
     own = [] if signature is None else [each.name for each in signature.positional]
     return [*own, *(str(at) for at in range(len(own), len(node.call.args)))]
@@ -318,7 +317,6 @@ def _groups(bodies: Sequence[Body]) -> Iterator[_Group]:
 
 
 def _windows(body: Body) -> Iterator[_Window]:
-    """Yield the windows of a body."""
     made = {value: at for at, node in enumerate(body.nodes) for value in node.outputs}
     last = {value: at for at, node in enumerate(body.nodes) for value in node.inputs}
     last |= dict.fromkeys(body.outputs, len(body.nodes))

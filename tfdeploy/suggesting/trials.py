@@ -131,7 +131,6 @@ class Trials:
         return found
 
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
-        """Return a placement of many clones."""
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import many_of
 
@@ -205,7 +204,6 @@ class Trials:
         return evolve(map_step(step, first.tensorflow, Found(memory=forecast_memory(step))), ops=())
 
     def _build(self, changes: Changes) -> Tried:
-        """Build the spec with changes."""
         from compiler.graph.finished import in_graph
         from compiler.graph.inspect.placement_map import map_placement
 
@@ -263,7 +261,6 @@ class Trials:
         return plan_of(spec, verbose=self.verbose)
 
     def _compile(self, spec: ir.Spec) -> CompiledGraph:
-        """Return a spec compiled to its step."""
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import step_of_plan
 

@@ -147,7 +147,6 @@ def _is_regularized(variable: GraphVariable) -> bool:
 
 
 def _penalty(at: Spot, variable: GraphVariable, weight: Tensor) -> Tensor:
-    """Write the penalty of a variable."""
     regularizer = variable.info.regularizer
 
     def penalty(weight: tf.Tensor) -> tf.Tensor:

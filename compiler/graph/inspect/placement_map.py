@@ -135,7 +135,6 @@ def _require_equal_batches(compiled: CompiledGraph) -> None:
 
 
 def _examples_of(compiled: CompiledGraph, batch: Mapping[str, Any], worker: int) -> list[dict[str, Any]]:
-    """Return the examples of a worker for each of its inputs."""
     plan = compiled.plan
     sizes = [pipe.size or plan.towers[0].batch for pipe in compiled.train_inputs]
     found, begin = [], worker * sum(sizes)

@@ -127,7 +127,6 @@ class MicroBatches:
         return self._body.get(op) or self.ledger.entries[op]
 
     def _constant(self, name: str, value: Any, dtype: str, entry: Entered) -> Tensor:
-        """Write a constant for all micro-batches."""
         return self._of(entry).constant(name, value, dtype, entry.placed)
 
 

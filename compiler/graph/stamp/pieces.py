@@ -153,6 +153,5 @@ class PieceWriter:
         return reads, found
 
     def _dealt(self, name: str, values: Tensor, owner: Tensor, placed: Placed) -> Sequence[Tensor]:
-        """Write the values for each piece."""
         count = {"num_partitions": len(self.shards)}
         return self.writer.write("DynamicPartition", name, (values, owner), placed, count)

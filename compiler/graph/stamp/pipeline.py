@@ -133,7 +133,6 @@ class PipelineWriter(MicroBatches):
 
     @cached_property
     def _tasks(self) -> Sequence[_Task]:
-        """The passes of all stages."""
         ops, found = gathered((task, name) for name, task in self._task_of.items()), []
         for (stage, kind), names in ops.items():
             own = {*names}

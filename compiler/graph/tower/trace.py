@@ -391,7 +391,6 @@ class _Trace:
         return self.repeated[value]
 
     def _examples(self) -> int | tf.Tensor:
-        """Return how many examples the batch has."""
         if self.batch is not None:
             return self.batch
         return tf.shape(self.values[self.model.prediction_inputs[0].value])[0]

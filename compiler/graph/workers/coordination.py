@@ -301,7 +301,6 @@ _Handles = Mapping[str, tf.Tensor]
 
 
 def _arguments() -> tuple[tf.Tensor, ...]:
-    """Return the placeholders of a coordination, and what is in them."""
     mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
     given = tf.compat.v1.placeholder_with_default(tf.constant([0, 0, 0], tf.int64), (3,), name="given")
     arguments = tf.unstack(given)

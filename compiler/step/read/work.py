@@ -199,6 +199,5 @@ class _Reader:
                     yield Arrow(self.numbers[before], target)
 
     def _bytes(self, tensor: Tensor) -> int:
-        """Return the bytes of a tensor, or 0 if they are not known."""
         made = self.counts.sized(self.step.ops[tensor.op]).outputs
         return (made[tensor.output] if tensor.output < len(made) else tensor).bytes or 0

@@ -235,7 +235,6 @@ def _metrics(block: syntax.Block | None, tensors: Tensors) -> tuple[ir.Metric, .
 
 
 def _outputs(block: syntax.Block, tensors: Tensors) -> Any:
-    """Lower `output = { name = tensor }`."""
     outputs: list[Any] = []
     spans: dict[str, Span] = {}
     longer: dict[str, str] = {}  # names whose columns could have the names of outputs

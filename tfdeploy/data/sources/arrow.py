@@ -183,7 +183,6 @@ class Tables(FileSource):
         return rows.map(without_autograph(_as_tensors)) if self.ragged else rows
 
     def _sliced(self, piece: Any) -> Any:
-        """Return the rows of a piece one by one."""
         tensors = {}
         for each in self.fields:
             values = piece[each.name]

@@ -391,7 +391,6 @@ def _filled(tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the values after `change`."""
     changed: dict[str, np.ndarray] = small_graphs.evaluate(
         lambda: change.apply({name: tf.constant(value) for name, value in values.items()})
     )

@@ -350,7 +350,6 @@ class _Offers:
 
 
 def _line(use: Use) -> str:
-    """Return the first line of a definition."""
     return "" if use.item is None else use.item.span.text.split("\n", 1)[0].strip()
 
 

@@ -275,7 +275,6 @@ def _style(dtype: np.dtype[Any]) -> str:
 
 
 def _columns_of(name: str, shape: Sequence[int]) -> list[str]:
-    """Return the names of the columns of an output."""
     if not shape:
         return [name]
     places = (np.unravel_index(at, shape) for at in range(prod(shape)))

@@ -85,22 +85,18 @@ class Worker:
 
 @frozen
 class Plan(Shown):
-    """A checked spec with its model flattened, its devices listed and its towers laid out.
-
-    Attributes:
-        emulate: Whether devices of this process stand for the devices of the spec.
-        tables_dominate: Whether a step spends most of its time on updates of whole tables, as far as known:
-            a plan that has not been compiled does not know it.
-        recomputed: What towers compute again; None if nothing, or if the plan has not been compiled.
-    """
+    """A checked spec with its model flattened, its devices listed and its towers laid out."""
 
     spec: ir.Spec
     model: ModelGraph
     topology: Topology
     towers: tuple[Tower, ...]
-    emulate: bool = False
+    emulate: bool = False  # whether devices of this process stand for the devices of the spec
     warnings: tuple[Diagnostic, ...] = ()
+    # Whether a step spends most of its time on updates of whole tables, as far as known: a plan that has not
+    # been compiled does not know it.
     tables_dominate: bool = False
+    # What towers compute again; None if nothing, or if the plan has not been compiled.
     recomputed: Recomputed | None = None
 
     @property
@@ -235,37 +231,29 @@ class VariableInfo:
 
 @frozen
 class OwnedPart:
-    """A part of a replicated variable that one clone updates, with the slots of that part.
-
-    Attributes:
-        copy: The number of the clone in its graph, which is that of its copy of the variable; None if it is a
-            clone of another worker, whose copies are in another graph.
-    """
+    """A part of a replicated variable that one clone updates, with the slots of that part."""
 
     shard: Shard
+    # The number of the clone in its graph, which is that of its copy of the variable; None if it is a clone
+    # of another worker, whose copies are in another graph.
     copy: int | None
     device: Device
 
 
 @frozen
 class VariablePlacement:
-    """The places of the parts of a variable.
-
-    Attributes:
-        placed: The place of the variable, or of its first copy.
-        copies: The devices of all its copies, one for each clone, if the variable is replicated.
-        updates: The place where its gradients are summed, or None if that is beside the variable.
-        fewer: If the rule names more devices than the variable has pieces, the reason in words, else None.
-        parts: The parts that the clones update, if each has a part of the slots.
-        of_workers: Whether some of these clones are in graphs of other workers. Each worker says the same,
-            also of a small variable with a single part that is its own.
-    """
+    """The places of the parts of a variable."""
 
     info: VariableInfo
-    placed: Placed
+    placed: Placed  # the place of the variable, or of its first copy
     slots: Placed
+    # The devices of all its copies, one for each clone, if the variable is replicated.
     copies: tuple[Device, ...] = ()
+    # The place where its gradients are summed, or None if that is beside the variable.
     updates: Placed | None = None
+    # If the rule names more devices than the variable has pieces, the reason in words, else None.
     fewer: str | None = None
-    parts: tuple[OwnedPart, ...] = ()
+    parts: tuple[OwnedPart, ...] = ()  # the parts that the clones update, if each has a part of the slots
+    # Whether some of these clones are in graphs of other workers. Each worker says the same, also of a small
+    # variable with a single part that is its own.
     of_workers: bool = False

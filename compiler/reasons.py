@@ -23,20 +23,17 @@ Kind = Literal["rule", "default", "follows"]
 
 @frozen
 class Reason:
-    """What put a thing on its device: a rule of the spec, a default, or another thing that it follows.
+    """What put a thing on its device: a rule of the spec, a default, or another thing that it follows."""
 
-    Attributes:
-        text: The rule as it is written in the spec, or the default as it would be written there. For a thing
-            that follows another, the name of the other: a variable, or an op inside its tower.
-        rule: The rule that decided in the end, or None if a default did.
-        beaten: The rules that matched as well but come earlier in the spec.
-        cause: The reason for the place of the thing that is followed.
-    """
-
+    # The rule as it is written in the spec, or the default as it would be written there. For a thing that
+    # follows another, the name of the other: a variable, or an op inside its tower.
     text: str
     kind: Kind
+    # The rule that decided in the end, or None if a default did.
     rule: ir.Rule | None = field(default=None, repr=False)
+    # The rules that matched as well but come earlier in the spec.
     beaten: tuple[ir.Rule, ...] = field(default=(), repr=False)
+    # The reason for the place of the thing that is followed.
     cause: Reason | None = field(default=None, repr=False)
 
     @property

@@ -82,14 +82,11 @@ def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host,
 
 @frozen
 class Reader:
-    """Towers of a graph that are fed from one pipe.
-
-    Attributes:
-        shard: (index, of how many) if they read a part of the data; None if they read all of it.
-    """
+    """Towers of a graph that are fed from one pipe."""
 
     placed: Placed
     towers: Sequence[Tower]
+    # (index, of how many) if they read a part of the data; None if they read all of it.
     shard: tuple[int, int] | None = None
 
 

@@ -42,17 +42,13 @@ class LineToken:
 
 @frozen
 class Around:
-    """An open bracket before the place.
-
-    Attributes:
-        name: The kind of a block, the callee of a call, or the name before an index; else nothing.
-        item: The tokens of the item that the bracket is in, before the bracket and what it belongs to.
-        inside: The tokens after the bracket and before the place, brackets within them included.
-    """
+    """An open bracket before the place."""
 
     shape: Shape
-    name: str
+    name: str  # the kind of a block, the callee of a call, or the name before an index; else nothing
+    # The tokens of the item that the bracket is in, before the bracket and what it belongs to.
     item: tuple[LineToken, ...]
+    # The tokens after the bracket and before the place, brackets within them included.
     inside: tuple[LineToken, ...]
 
     @property
@@ -80,18 +76,13 @@ class Around:
 
 @frozen
 class Cursor:
-    """What is around a place.
+    """What is around a place."""
 
-    Attributes:
-        around: The open brackets, the innermost first.
-        item: The tokens before the place in the innermost block's current item, or in the current argument.
-        word: The part of a dotted name or number directly before the place, such as `applications.Re`.
-        within: Whether the place is in a comment or a string, in which nothing of the language stands.
-    """
-
-    around: tuple[Around, ...]
+    around: tuple[Around, ...]  # the open brackets, the innermost first
+    # The tokens before the place in the innermost block's current item, or in the current argument.
     item: tuple[LineToken, ...]
-    word: str
+    word: str  # the part of a dotted name or number directly before the place, such as `applications.Re`
+    # Whether the place is in a comment or a string, in which nothing of the language stands.
     within: Literal["comment", "string"] | None
 
     @property

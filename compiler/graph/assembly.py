@@ -23,36 +23,32 @@ from compiler.step.record import Tensor
 
 @define
 class Assembly:
-    """The plan, ledger, variables and towers of one graph.
-
-    Attributes:
-        variables: The variables by name; a weight in pieces has one for each piece.
-        rules: The update rule of each trainable weight, or None if the spec has no optimizer.
-        loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
-            may be skipped.
-        squares_of_all: If workers have parts of gradients: returns the sums of the squares of those of whole
-            weights, by weight, from the sums that this worker has.
-        abroad: The names of ops on the devices of other workers: the slots of the parts that these update.
-        score_reads: By the name of a variable, the names of its reads for what a step reports. They end
-            before the variable changes, so that a report is of the weights that the step began with.
-        applied: A boolean tensor that says whether the step was applied. It is set when the update is built.
-    """
+    """The plan, ledger, variables and towers of one graph."""
 
     plan: Plan = field(repr=False)
     rulebook: Rulebook = field(repr=False)
     ledger: Ledger = field(repr=False)
+    # The variables by name; a weight in pieces has one for each piece.
     variables: dict[str, GraphVariable] = field(repr=False)
     global_step: Any = field(repr=False)
     step_place: Placed = field(repr=False)
+    # The update rule of each trainable weight, or None if the spec has no optimizer.
     rules: UpdateRules | None = field(default=None, repr=False)
     towers: list[StampedTower] = field(factory=list, repr=False)
     scope: str = "update"
+    # The dynamic scale of the loss, or None if the precision needs none. With a scale, a step may be skipped.
     loss_scale: LossScale | None = field(default=None, repr=False)
+    # A boolean tensor that says whether the step was applied. It is set when the update is built.
     applied: Tensor | None = field(default=None, repr=False)
+    # The names of ops on the devices of other workers: the slots of the parts that these update.
     abroad: frozenset[str] = field(default=frozenset(), repr=False)
+    # If workers have parts of gradients: returns the sums of the squares of those of whole weights, by
+    # weight, from the sums that this worker has.
     squares_of_all: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] | None = field(
         default=None, repr=False
     )
+    # By the name of a variable, the names of its reads for what a step reports. They end before the variable
+    # changes, so that a report is of the weights that the step began with.
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
     _sources: dict[str, WeightSource | CutSource] = field(
         factory=dict, init=False, repr=False

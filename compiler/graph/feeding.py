@@ -28,36 +28,30 @@ from compiler.towers import name_of, readers_of
 
 @define
 class InputPipe:
-    """An iterator over batches, and the tensors that it gives.
-
-    Attributes:
-        size: The number of examples that each batch of its dataset must have, or None for any number.
-        asked: The time at which a step asks for its batch, or None if it is not measured.
-        waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
-            Only steps that fetch them measure the time.
-        asks: For each of `waits` the time at which it begins, and itself.
-        shard: (index, of how many) if it reads only a part of the data.
-        reader: Who reads it in words, if it reads only a part of the data.
-        puts: The ops to run once when the data is attached, which fill the staging areas of towers.
-        clears: The ops to run before that, which empty these areas.
-    """
+    """An iterator over batches, and the tensors that it gives."""
 
     wanted: tuple[InputNode, ...]
     placed: Placed
     ledger: Ledger = field(repr=False)
     iterator: Any = field(repr=False)
     batch: Mapping[str, Any] = field(repr=False)
+    # The number of examples that each batch of its dataset must have, or None for any number.
     size: int | None = None
+    # The time at which a step asks for its batch, or None if it is not measured.
     asked: Any = field(default=None, repr=False)
+    # The seconds that a step then waits: one scalar, or one for each clone if each draws by itself. Only
+    # steps that fetch them measure the time.
     waits: list[Any] = field(factory=list, repr=False)
+    # For each of `waits` the time at which it begins, and itself.
     asks: list[tuple[Any, Any]] = field(factory=list, repr=False)
     name: str = "input"
-    shard: tuple[int, int] | None = None
-    reader: str = ""
+    shard: tuple[int, int] | None = None  # (index, of how many) if it reads only a part of the data
+    reader: str = ""  # who reads it in words, if it reads only a part of the data
     examples: int = 0
     graph: tf.Graph = field(default=None, repr=False)
+    # The ops to run once when the data is attached, which fill the staging areas of towers.
     puts: list[Any] = field(factory=list, repr=False)
-    clears: list[Any] = field(factory=list, repr=False)
+    clears: list[Any] = field(factory=list, repr=False)  # the ops to run before that, which empty these areas
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
         """Connect a dataset; return the op that starts it.
@@ -248,18 +242,14 @@ Piece = Mapping[str, Tensor]
 
 @define
 class Feeds:
-    """All pipes of a graph.
-
-    Attributes:
-        pieces: For each tower, its part of a batch.
-        waits: For each tower, the seconds that it waited for its batch, or None if they are not measured.
-        ahead: For each tower whose next batch is copied to its device ahead, when it asks for a batch; None
-            if that is not measured.
-    """
+    """All pipes of a graph."""
 
     pipes: list[InputPipe] = field(factory=list)
-    pieces: dict[int, Piece] = field(factory=dict)
+    pieces: dict[int, Piece] = field(factory=dict)  # for each tower, its part of a batch
+    # For each tower, the seconds that it waited for its batch, or None if they are not measured.
     waits: dict[int, Tensor | None] = field(factory=dict)
+    # For each tower whose next batch is copied to its device ahead, when it asks for a batch; None if that is
+    # not measured.
     ahead: dict[int, Tensor | None] = field(factory=dict)
 
 

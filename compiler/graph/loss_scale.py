@@ -28,15 +28,12 @@ NAME = "loss_scale"
 
 @frozen
 class LossScale:
-    """The scale, and the number of consecutive good steps since it last changed. Checkpoints hold both.
-
-    Attributes:
-        value: The scale as it was read for this step. The losses of the towers are multiplied by it, and the
-            gradients are divided by it.
-    """
+    """The scale, and the number of consecutive good steps since it last changed. Checkpoints hold both."""
 
     scale: Any
     good_steps: Any
+    # The scale as it was read for this step. The losses of the towers are multiplied by it, and the gradients
+    # are divided by it.
     value: Tensor = field(repr=False)
     placed: Placed = field(repr=False)
     ledger: Ledger = field(repr=False)

@@ -74,21 +74,18 @@ _UNLIKE = {
 
 @frozen
 class ManyClones:
-    """The map of many clones.
-
-    Attributes:
-        time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
-            the first and the last one, which stands for the others.
-        work: The ops of a step and what each costs, if the time is forecast from it, or if it is asked for.
-            Of many tasks it has the first and the last one.
-    """
+    """The map of many clones."""
 
     plan: Plan = field(repr=False)
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
     reasons: KnownReasons = field(repr=False)
+    # The forecast of the time of a step, if something is known to make it from. Of many tasks it has the
+    # first and the last one, which stands for the others.
     time: StepForecast | None = field(default=None, repr=False)
     step: StepKinds | None = field(default=None, repr=False)
+    # The ops of a step and what each costs, if the time is forecast from it, or if it is asked for. Of many
+    # tasks it has the first and the last one.
     work: StepWork | None = field(default=None, repr=False)
 
 

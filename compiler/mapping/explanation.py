@@ -57,12 +57,9 @@ class Explanation(Shown):
 
 @frozen
 class Explained:
-    """What explains the places of things.
-
-    Attributes:
-        timed: The same things in the forecast of the time of a step: if one task stands for others there,
-            those of this task.
-    """
+    """What explains the places of things."""
 
     found: tuple[Explanation, ...]
+    # The same things in the forecast of the time of a step: if one task stands for others there, those of
+    # this task.
     timed: tuple[Explanation, ...]

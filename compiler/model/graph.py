@@ -49,23 +49,19 @@ class InputNode:
 
 @frozen
 class LayerNode:
-    """One layer with weights of its own, a free weight, or an operation, which has no weights.
+    """One layer with weights of its own, a free weight, or an operation, which has no weights."""
 
-    Attributes:
-        path: Its name inside a tower, after those of the blocks around it (`encoder/attention/query`).
-        kind: Whether it is a layer of Keras, a model of `keras.applications`, made by a user's function, a
-            free weight, or an operation.
-        call: The call that makes it, with parameters of blocks replaced by their values. For an operation,
-            its name is that of a function of `keras.ops`, or `getitem` for an index.
-        frozen: Whether `trainable = false` holds for it, by itself or because a block around it has it.
-        frozen_at: The place of that argument: of the outermost block that has it, or the layer's own.
-    """
-
-    path: str
+    path: str  # its name inside a tower, after those of the blocks around it (`encoder/attention/query`)
+    # Whether it is a layer of Keras, a model of `keras.applications`, made by a user's function, a free
+    # weight, or an operation.
     kind: Literal["layer", "application", "python", "weight", "operation"]
+    # The call that makes it, with parameters of blocks replaced by their values. For an operation, its name
+    # is that of a function of `keras.ops`, or `getitem` for an index.
     call: ir.Call
     span: Span | None = field(default=None, eq=False, repr=False)
+    # Whether `trainable = false` holds for it, by itself or because a block around it has it.
     frozen: bool = False
+    # The place of that argument: of the outermost block that has it, or the layer's own.
     frozen_at: Span | None = field(default=None, eq=False, repr=False)
 
     @property
@@ -106,44 +102,33 @@ Argument: TypeAlias = "TensorAt | IndexSlice | ir.Value | tuple[Argument, ...] |
 
 @frozen
 class CallNode:
-    """A layer called on values, which makes new values.
-
-    Attributes:
-        inputs: The values that it is called on. The first `sources` of them reach it through the arrow of a
-            flow, and Keras's signature decides how they are passed; the others are named by `args` and
-            `kwargs`.
-        values: What it makes: one value, or several for a layer or an operation with several outputs.
-        sources: How many of `inputs` come through the arrow.
-        args: The positional arguments of an operation.
-        kwargs: The arguments by name, of an operation or in the second brackets of a layer.
-    """
+    """A layer called on values, which makes new values."""
 
     layer: int
+    # The values that it is called on. The first `sources` of them reach it through the arrow of a flow, and
+    # Keras's signature decides how they are passed; the others are named by `args` and `kwargs`.
     inputs: tuple[int, ...]
+    # What it makes: one value, or several for a layer or an operation with several outputs.
     values: tuple[int, ...]
-    sources: int
-    args: tuple[Argument, ...] = ()
+    sources: int  # how many of `inputs` come through the arrow
+    args: tuple[Argument, ...] = ()  # the positional arguments of an operation
+    # The arguments by name, of an operation or in the second brackets of a layer.
     kwargs: Mapping[str, Argument] = field(factory=dict)
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
 class ObjectiveNode:
-    """A Keras loss or metric that compares two values.
-
-    Attributes:
-        target: The number of the value that is to be predicted.
-        weight: The factor of a loss in the sum of all losses.
-        example_weights: The number of the value that says how much each example counts, or None.
-        class_weights: How much the examples of each class count, by the number of the class; or empty.
-    """
+    """A Keras loss or metric that compares two values."""
 
     name: str
     call: ir.Call
-    target: int
+    target: int  # the number of the value that is to be predicted
     prediction: int
-    weight: float = 1.0
+    weight: float = 1.0  # the factor of a loss in the sum of all losses
+    # The number of the value that says how much each example counts, or None.
     example_weights: int | None = None
+    # How much the examples of each class count, by the number of the class; or empty.
     class_weights: tuple[float, ...] = ()
     span: Span | None = field(default=None, eq=False, repr=False)
 
@@ -181,37 +166,29 @@ class TensorTermNode:
 
 @frozen
 class ModelGraph:
-    """A model: its inputs, its layers, and the calls in an order in which they can be computed.
-
-    Attributes:
-        layers: Its layers, each of which may be called several times.
-        losses: The Keras losses. Their weighted sum with `tensor_terms` is the loss of the model.
-        outputs: What the model predicts. Values are numbered from 0.
-        names_outputs: Whether the spec names the outputs. The trained model then returns a dict of tensors,
-            and else one tensor.
-        regularize: The regularizer of all weights whose layer has none of its own.
-        names: For each value, the binding that holds it, or else the path of its layer.
-        constants: The values that depend on no input of the model and on no free weight.
-        of_weights: The values that depend on free weights, and on no input of the model. Like constants, they
-            have no batch axis; a layer, a loss, a metric and an output get them once for each example.
-        starts: The files of weights that steps name, in the order of the steps.
-        tensor_terms: The terms of the loss that are values of the graph.
-    """
+    """A model: its inputs, its layers, and the calls in an order in which they can be computed."""
 
     name: str
     inputs: tuple[InputNode, ...]
-    layers: tuple[LayerNode, ...]
+    layers: tuple[LayerNode, ...]  # its layers, each of which may be called several times
     calls: tuple[CallNode, ...]
+    # The Keras losses. Their weighted sum with `tensor_terms` is the loss of the model.
     losses: tuple[ObjectiveNode, ...]
     metrics: tuple[ObjectiveNode, ...]
+    # What the model predicts. Values are numbered from 0.
     outputs: tuple[OutputNode, ...]
+    # Whether the spec names the outputs. The trained model then returns a dict of tensors, and else one
+    # tensor.
     names_outputs: bool = False
-    regularize: ir.Call | None = None
-    names: tuple[str, ...] = ()
+    regularize: ir.Call | None = None  # the regularizer of all weights whose layer has none of its own
+    names: tuple[str, ...] = ()  # for each value, the binding that holds it, or else the path of its layer
+    # The values that depend on no input of the model and on no free weight.
     constants: frozenset[int] = frozenset()
+    # The values that depend on free weights, and on no input of the model. Like constants, they have no batch
+    # axis; a layer, a loss, a metric and an output get them once for each example.
     of_weights: frozenset[int] = frozenset()
-    starts: tuple[Start, ...] = ()
-    tensor_terms: tuple[TensorTermNode, ...] = ()
+    starts: tuple[Start, ...] = ()  # the files of weights that steps name, in the order of the steps
+    tensor_terms: tuple[TensorTermNode, ...] = ()  # the terms of the loss that are values of the graph
 
     @property
     def without_examples(self) -> frozenset[int]:

@@ -421,16 +421,12 @@ class Misfit:
 
 @frozen
 class KnownShapes:
-    """What is known of the values of a model graph without Keras.
+    """What is known of the values of a model graph without Keras."""
 
-    Attributes:
-        values: For each value, its shape without the batch axis, or None if it is not certain. A free weight
-            has no batch axis.
-        misfits: For each value that Keras would refuse to make, the reason.
-    """
-
+    # For each value, its shape without the batch axis, or None if it is not certain. A free weight has no
+    # batch axis.
     values: Mapping[int, Shape | None]
-    misfits: Mapping[int, Misfit]
+    misfits: Mapping[int, Misfit]  # for each value that Keras would refuse to make, the reason
 
 
 @kept_for_latest

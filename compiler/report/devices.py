@@ -54,14 +54,11 @@ def device_label(refs: Sequence[str]) -> str:
 
 @frozen
 class Group:
-    """One or several devices shown as one.
-
-    Attributes:
-        figures: Whether the figures are those of each, which are equal, or the sum.
-    """
+    """One or several devices shown as one."""
 
     label: str
     devices: tuple[str, ...]
+    # Whether the figures are those of each, which are equal, or the sum.
     figures: Literal["each", "sum"] = "each"
 
     @property

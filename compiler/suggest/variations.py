@@ -17,17 +17,12 @@ from dsl.schema.functions import function_names
 
 @frozen
 class Changes:
-    """Rules and attributes that are not those of a spec.
+    """Rules and attributes that are not those of a spec."""
 
-    Attributes:
-        rules: The new rules of each role, as text.
-        values: The new values of attributes by block and name, as text, such as
-            `{("update", "pack"): "4MiB"}`.
-        notes: What stays equal, and what does not, by the part of the spec that is varied.
-    """
-
-    rules: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    rules: Mapping[str, tuple[str, ...]] = field(factory=dict)  # the new rules of each role, as text
+    # The new values of attributes by block and name, as text, such as `{("update", "pack"): "4MiB"}`.
     values: Mapping[tuple[str, str], str] = field(factory=dict)
+    # What stays equal, and what does not, by the part of the spec that is varied.
     notes: Mapping[str, str] = field(factory=dict)
 
     def __bool__(self) -> bool:

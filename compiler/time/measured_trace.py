@@ -124,16 +124,12 @@ class AlikeTimes(_Compared):
 
 @frozen
 class Beneath:
-    """A trace beneath a forecast.
-
-    Attributes:
-        ops: The ops of the step, those with the largest difference first.
-        unknown: The measured seconds of what the forecast does not have, such as metrics.
-    """
+    """A trace beneath a forecast."""
 
     steps: int
+    # The ops of the step, those with the largest difference first.
     ops: tuple[OpTimes, ...] = field(repr=False)
-    unknown: float
+    unknown: float  # the measured seconds of what the forecast does not have, such as metrics
 
     @property
     def forecast(self) -> float:

@@ -30,15 +30,11 @@ SIZED_BY_VALUES = (
 
 @frozen(cache_hash=True)
 class Signature:
-    """All that the time of an op depends on: ops with equal signatures take equally long.
-
-    Attributes:
-        inputs: The type and shape of each input, such as `float32[32,784]`.
-        detail: Attributes that change the work, such as strides, and what TensorFlow fuses into the op.
-    """
+    """All that the time of an op depends on: ops with equal signatures take equally long."""
 
     type: str
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...]  # the type and shape of each input, such as `float32[32,784]`
+    # Attributes that change the work, such as strides, and what TensorFlow fuses into the op.
     detail: str = ""
 
 
@@ -90,40 +86,28 @@ class Echo:
 
 @frozen
 class StepWork:
-    """The work of one step.
+    """The work of one step."""
 
-    Attributes:
-        ops: The ops, in the order in which they were put into the graph.
-        arrows: What each waits for, in the order in which TensorFlow tells the waiting ops.
-        devices: All devices, also those without ops.
-        one_process: Whether the devices are all logical devices of one process.
-        one_machine: Whether all processes are on one machine, whose cores they share.
-        emulated: Whether each device is a logical CPU, even if the spec says GPU.
-        op_threads: How many ops a process runs at the same time; 0 for one on each core.
-        inner_threads: How many threads of a process may work on one op; 0 for one on each core.
-        task_threads: The processes of which another number of threads may work on one op.
-        looking: Whether threads that have nothing to do look for work for a while before they sleep.
-        loops: The indices of the ops that each clone repeats by itself, if clones do not step together; else
-            empty.
-        alike: The processes that stand for others too, each with the number of those it stands for, itself
-            included.
-        echoes: What is sent to these others.
-        pipelines: The devices of each clone that works on several micro-batches at the same time.
-    """
-
+    # The ops, in the order in which they were put into the graph.
     ops: tuple[TimedOp, ...] = field(repr=False)
+    # What each waits for, in the order in which TensorFlow tells the waiting ops.
     arrows: tuple[Arrow, ...] = field(repr=False)
-    devices: tuple[Device, ...]
-    one_process: bool = True
-    one_machine: bool = True
-    emulated: bool = False
-    op_threads: int = 0
-    inner_threads: int = 0
+    devices: tuple[Device, ...]  # all devices, also those without ops
+    one_process: bool = True  # whether the devices are all logical devices of one process
+    one_machine: bool = True  # whether all processes are on one machine, whose cores they share
+    emulated: bool = False  # whether each device is a logical CPU, even if the spec says GPU
+    op_threads: int = 0  # how many ops a process runs at the same time; 0 for one on each core
+    inner_threads: int = 0  # how many threads of a process may work on one op; 0 for one on each core
+    # The processes of which another number of threads may work on one op.
     task_threads: Mapping[Host, int] = field(factory=dict)
+    # Whether threads that have nothing to do look for work for a while before they sleep.
     looking: bool = True
+    # The indices of the ops that each clone repeats by itself, if clones do not step together; else empty.
     loops: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+    # The processes that stand for others too, each with the number of those it stands for, itself included.
     alike: Mapping[Host, int] = field(factory=dict)
-    echoes: tuple[Echo, ...] = field(default=(), repr=False)
+    echoes: tuple[Echo, ...] = field(default=(), repr=False)  # what is sent to these others
+    # The devices of each clone that works on several micro-batches at the same time.
     pipelines: tuple[tuple[Device, ...], ...] = ()
 
     def threads_of(self, host: Host) -> int:

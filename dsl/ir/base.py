@@ -12,23 +12,17 @@ from dsl.source import Span
 
 @frozen
 class Node:
-    """The base class of all records of the IR.
+    """The base class of all records of the IR."""
 
-    Attributes:
-        span: Where the record was written, or None if it is a default.
-    """
-
+    # Where the record was written, or None if it is a default.
     span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
 @frozen
 class Block(Node):
-    """A block of the spec.
+    """A block of the spec."""
 
-    Attributes:
-        spans: For each attribute that was written, the place of its value.
-    """
-
+    # For each attribute that was written, the place of its value.
     spans: Mapping[str, Span] = field(factory=dict, eq=False, repr=False, kw_only=True)
 
     def span_of(self, attribute: str) -> Span | None:
@@ -54,14 +48,10 @@ class Arithmetic(Node):
 
 @frozen
 class Call(Node):
-    """`name(args, key = value)`: a Keras object, a source, a transform or an aggregation.
+    """`name(args, key = value)`: a Keras object, a source, a transform or an aggregation."""
 
-    Attributes:
-        name: The name; it has dots if it was written so, as in `applications.ResNet50`.
-        args: The positional arguments. The schema says which parameters they are for.
-    """
-
-    name: str
+    name: str  # the name; it has dots if it was written so, as in `applications.ResNet50`
+    # The positional arguments. The schema says which parameters they are for.
     args: tuple[Value, ...] = ()
     kwargs: Mapping[str, Value] = field(factory=dict)
     name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)

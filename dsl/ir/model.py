@@ -13,15 +13,12 @@ from dsl.source import Span
 
 @frozen
 class Input(Node):
-    """`x = input(dtype, [shape], assume = sizes)`. In a `layer` block both attributes are None.
-
-    Attributes:
-        shape: The shape without the batch axis; None for an axis whose size each batch has for itself.
-        assume: For each axis without a size, the size that forecasts assume; empty if the spec gives none.
-    """
+    """`x = input(dtype, [shape], assume = sizes)`. In a `layer` block both attributes are None."""
 
     dtype: str | None
+    # The shape without the batch axis; None for an axis whose size each batch has for itself.
     shape: tuple[int | None, ...] | None
+    # For each axis without a size, the size that forecasts assume; empty if the spec gives none.
     assume: tuple[int, ...] = ()
 
 
@@ -41,19 +38,16 @@ class Group(Node):
 
 @frozen
 class Step(Node):
-    """One step `-> Name(...)` of a flow.
+    """One step `-> Name(...)` of a flow."""
 
-    Attributes:
-        kind: What the name refers to. `layer`: a Keras layer class; `application`: a model of
-            `keras.applications`; `block`: a `layer` block of the spec; `shared`: a `layer(...)` binding;
-            `repeat`: `count` copies of `inner` in a row; `python`: an imported function that returns a layer.
-        given: The arguments of the layer's own call, in second brackets: `-> LSTM(8)(mask = m)`.
-    """
-
+    # What the name refers to. `layer`: a Keras layer class; `application`: a model of `keras.applications`;
+    # `block`: a `layer` block of the spec; `shared`: a `layer(...)` binding; `repeat`: `count` copies of
+    # `inner` in a row; `python`: an imported function that returns a layer.
     kind: Literal["layer", "application", "block", "shared", "repeat", "python"]
     call: Call
     count: Value = 1
     inner: Step | None = None
+    # The arguments of the layer's own call, in second brackets: `-> LSTM(8)(mask = m)`.
     given: Mapping[str, Operand] = field(factory=dict)
 
 
@@ -81,14 +75,11 @@ class Rest(Node):
 
 @frozen
 class Index(Node):
-    """`x[:, 0]`: a part of a tensor, by NumPy's rules.
-
-    Attributes:
-        parts: A number, a slice, `...` or a tensor of whole numbers for each axis, in the order of axes. The
-            first axis of a tensor of examples is that of the batch.
-    """
+    """`x[:, 0]`: a part of a tensor, by NumPy's rules."""
 
     tensor: Expr
+    # A number, a slice, `...` or a tensor of whole numbers for each axis, in the order of axes. The first
+    # axis of a tensor of examples is that of the batch.
     parts: tuple[Operand | Slice | Rest, ...]
 
     @property
@@ -113,12 +104,9 @@ Operand: TypeAlias = "Expr | Value"
 
 @frozen
 class Weight(Node):
-    """`token = weight([1, 64], initializer = zeros)`: a trainable tensor that no layer owns.
+    """`token = weight([1, 64], initializer = zeros)`: a trainable tensor that no layer owns."""
 
-    Attributes:
-        call: The arguments. The weight has the shape among them, without a batch axis.
-    """
-
+    # The arguments. The weight has the shape among them, without a batch axis.
     call: Call
 
 
@@ -200,21 +188,16 @@ class NamedOutput(Node):
 
 @frozen
 class Model(Block):
-    """The `model` block: the computation of one clone.
-
-    Attributes:
-        bindings: The bindings, each after those that it needs.
-        loss: The terms of the loss that are Keras losses. All terms are added.
-        regularize: The regularizer of all kernels, or None.
-        output: The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the
-            prediction of the loss, or the predictions of all losses by their names.
-    """
+    """The `model` block: the computation of one clone."""
 
     name: str
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[Binding, ...] = ()  # the bindings, each after those that it needs
+    # The terms of the loss that are Keras losses. All terms are added.
     loss: tuple[LossTerm, ...] = ()
-    regularize: Call | None = None
+    regularize: Call | None = None  # the regularizer of all kernels, or None
     metrics: tuple[Metric, ...] = ()
+    # The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the prediction
+    # of the loss, or the predictions of all losses by their names.
     output: Expr | None = None
     outputs: tuple[NamedOutput, ...] = ()
     tensor_terms: tuple[TensorTerm, ...] = ()

@@ -152,12 +152,9 @@ class Rule(Node):
 
 @frozen
 class Place(Block):
-    """The `place` block.
+    """The `place` block."""
 
-    Attributes:
-        rules: The rules as written. The last one that matches applies.
-    """
-
+    # The rules as written. The last one that matches applies.
     rules: tuple[Rule, ...] = ()
 
 

@@ -36,29 +36,21 @@ class Split(Node):
 
 @frozen
 class Data(Block):
-    """The `data` block.
-
-    Attributes:
-        per_clone: `split` cuts each global batch into one piece for each clone; `shard` gives each clone its
-            own examples.
-    """
+    """The `data` block."""
 
     train: Split | None = None
     validation: Split | None = None
     test: Split | None = None
+    # `split` cuts each global batch into one piece for each clone; `shard` gives each clone its own examples.
     per_clone: PerClone = "split"
 
 
 @frozen
 class Averaging:
-    """The moving averages of the weights.
+    """The moving averages of the weights."""
 
-    Attributes:
-        decay: The share of the old average that each update keeps, between 0 and 1.
-        warm_up: Whether the first updates keep less, so that the first weights are forgotten sooner.
-    """
-
-    decay: float
+    decay: float  # the share of the old average that each update keeps, between 0 and 1
+    # Whether the first updates keep less, so that the first weights are forgotten sooner.
     warm_up: bool = False
 
 
@@ -203,16 +195,10 @@ class Spec(Shown, Node):
 
 @frozen
 class Facts:
-    """The parts of a spec that could be read. A block that is not in the spec is its record of defaults.
-
-    Attributes:
-        model: The `model` block, or None if it has errors; the same holds for the other blocks.
-        constants: The names of the constants in `let`, each with its place.
-        used: The names of the constants that are used.
-        used_layers: The names of the `layer` blocks that are used.
-    """
+    """The parts of a spec that could be read. A block that is not in the spec is its record of defaults."""
 
     where: Span
+    # The `model` block, or None if it has errors; the same holds for the other blocks.
     model: Model | None = None
     layers: tuple[LayerBlock, ...] | None = ()
     data: Data | None = None
@@ -225,9 +211,10 @@ class Facts:
     patterns: tuple[DevicePattern, ...] = ()
     inputs: tuple[Binding, ...] = ()
     splits: tuple[Split, ...] = ()
+    # The names of the constants in `let`, each with its place.
     constants: Mapping[str, Span] = field(factory=dict)
-    used: frozenset[str] = frozenset()
-    used_layers: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()  # the names of the constants that are used
+    used_layers: frozenset[str] = frozenset()  # the names of the `layer` blocks that are used
 
     @property
     def blocks(self) -> tuple[Model | LayerBlock, ...]:

@@ -41,25 +41,20 @@ BAD: Final = Bad()
 
 @frozen
 class Context:
-    """The names in scope, and the collector of diagnostics.
-
-    Attributes:
-        values: The values of the constants that have been computed.
-        tensors: The names of the tensors of the split that is being lowered, or None if they are not known.
-        jobs: The names of the jobs of the spec, or None if they could not be read.
-        bound: The bindings in scope, with the places of their definitions.
-        lost: The names that unreadable parts may define.
-    """
+    """The names in scope, and the collector of diagnostics."""
 
     reports: Reports
     constants: dict[str, syntax.Attribute] = field(factory=dict)
-    values: dict[str, Any] = field(factory=dict)
+    values: dict[str, Any] = field(factory=dict)  # the values of the constants that have been computed
     parameters: dict[str, ir.LayerParameter] = field(factory=dict)
+    # The names of the tensors of the split that is being lowered, or None if they are not known.
     tensors: frozenset[str] | None = None
     layers: dict[str, ir.LayerBlock] = field(factory=dict)
+    # The names of the jobs of the spec, or None if they could not be read.
     jobs: frozenset[str] | None = frozenset()
+    # The bindings in scope, with the places of their definitions.
     bound: Mapping[str, Span] = field(factory=dict)
-    lost: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()  # the names that unreadable parts may define
     allow_python: bool = False
     notes: Notes = field(factory=Notes)
 

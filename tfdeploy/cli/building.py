@@ -31,15 +31,10 @@ if TYPE_CHECKING:
 
 @frozen
 class BuiltGraph:
-    """What a spec was compiled to.
+    """What a spec was compiled to."""
 
-    Attributes:
-        compiled: Its step, of which no graph has been made.
-        memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
-            forecast.
-    """
-
-    compiled: CompiledGraph = field(repr=False)
+    compiled: CompiledGraph = field(repr=False)  # its step, of which no graph has been made
+    # The memory of a step at its peak, by the name of the device in specs; empty if it was not forecast.
     memory: Mapping[str, StepMemory] = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
 
@@ -56,20 +51,16 @@ class BuiltGraph:
 
 @frozen
 class ShownMap:
-    """The placement map of a spec.
+    """The placement map of a spec."""
 
-    Attributes:
-        plan: The plan of the spec, or None if the map is from a file.
-        compiled: The graph, or None if there was no need to build it.
-        step: The ops of a step and the tensors between them, if they are asked for and there is no graph.
-        work: The ops of a step and what each costs, if they are asked for and there is no graph.
-    """
-
-    plan: Plan | None = field(repr=False)
+    plan: Plan | None = field(repr=False)  # the plan of the spec, or None if the map is from a file
     placement: AnyMap = field(repr=False)
+    # The graph, or None if there was no need to build it.
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    # The ops of a step and the tensors between them, if they are asked for and there is no graph.
     step: StepKinds | None = field(default=None, repr=False)
+    # The ops of a step and what each costs, if they are asked for and there is no graph.
     work: StepWork | None = field(default=None, repr=False)
 
 
@@ -90,18 +81,13 @@ def said_of_graph(plan: Plan, because: str | None) -> str:
 
 @frozen
 class Builder:
-    """Builds maps and graphs for a command.
-
-    Attributes:
-        emulate: Whether every declared device is a logical CPU of this process.
-        profile: The file of a profile for forecasts of time. By default it is the one beside the spec, if
-            there is one.
-        towers: Traced towers that several graphs of a command share, if they are not run.
-    """
+    """Builds maps and graphs for a command."""
 
     common: Common
-    emulate: bool = False
+    emulate: bool = False  # whether every declared device is a logical CPU of this process
+    # The file of a profile for forecasts of time. By default it is the one beside the spec, if there is one.
     profile: str | None = None
+    # Traced towers that several graphs of a command share, if they are not run.
     towers: SharedTowers | None = None
 
     def placed(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> ShownMap:

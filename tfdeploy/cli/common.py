@@ -17,15 +17,11 @@ from dsl.formats.cells import printable
 
 @frozen
 class Common:
-    """The values of the common options.
+    """The values of the common options."""
 
-    Attributes:
-        overrides: The pairs of path and value of `--set`, in the order in which they were given.
-        allow_python: Whether the spec may load code with `python(...)`.
-    """
-
+    # The pairs of path and value of `--set`, in the order in which they were given.
     overrides: tuple[tuple[str, str], ...] = ()
-    allow_python: bool = False
+    allow_python: bool = False  # whether the spec may load code with `python(...)`
     color: Literal["auto", "always", "never"] = "auto"
     verbose: bool = False
     debug: bool = False

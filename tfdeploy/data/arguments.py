@@ -28,29 +28,24 @@ Tensors = dict[str, Any]
 
 @frozen
 class StreamOptions:
-    """How a split is to be read.
+    """How a split is to be read."""
 
-    Attributes:
-        base: The folder of the spec, from which relative paths start.
-        seed: Makes shuffling repeatable. If it is None, and `deterministic` is false, every stream draws one.
-        deterministic: Whether the order of the examples must be the same in every run.
-        training: Whether the examples are for training. If not, shuffles that choose nothing are left out.
-        shard: The index of this stream's share and the number of shares; None if it reads everything.
-        reader: Who reads this share in words, such as `clone 2`; nothing if it is none.
-            Otherwise a share consists of single records.
-        window: If each batch of a step is cut into parts, the part of this stream: where it begins in the
-            batch, where it ends, and the examples of the batch. The stream has the same order for all parts.
-        skip_examples: How many examples of this stream were consumed since the start of the run, over all
-            passes. They are skipped.
-    """
-
-    base: Path = field(converter=Path)
+    base: Path = field(converter=Path)  # the folder of the spec, from which relative paths start
+    # Makes shuffling repeatable. If it is None, and `deterministic` is false, every stream draws one.
     seed: int | None = None
-    deterministic: bool = False
+    deterministic: bool = False  # whether the order of the examples must be the same in every run
+    # Whether the examples are for training. If not, shuffles that choose nothing are left out.
     training: bool = True
+    # The index of this stream's share and the number of shares; None if it reads everything.
     shard: tuple[int, int] | None = None
+    # Who reads this share in words, such as `clone 2`; nothing if it is none. Otherwise a share consists of
+    # single records.
     reader: str = ""
+    # If each batch of a step is cut into parts, the part of this stream: where it begins in the batch, where
+    # it ends, and the examples of the batch. The stream has the same order for all parts.
     window: tuple[int, int, int] | None = None
+    # How many examples of this stream were consumed since the start of the run, over all passes. They are
+    # skipped.
     skip_examples: int = 0
 
 

@@ -37,14 +37,11 @@ _ATTRIBUTES = frozenset(schema.BLOCKS["model"].names)
 
 @frozen
 class Symbol:
-    """What a name means.
-
-    Attributes:
-        block: Where the block starts in which alone the name is known: its file and offset; else None.
-    """
+    """What a name means."""
 
     kind: Kind
     name: str
+    # Where the block starts in which alone the name is known: its file and offset; else None.
     block: tuple[str, int] | None = None
 
 
@@ -96,16 +93,12 @@ class Names:
 
 @frozen
 class Place:
-    """A place in an open document, and what is known of the spec that has the document.
-
-    Attributes:
-        offset: The place in it, in characters.
-        trees: The syntax trees of the spec; they may be of an earlier version of the text.
-    """
+    """A place in an open document, and what is known of the spec that has the document."""
 
     document: Document
-    offset: int
+    offset: int  # the place in it, in characters
     documents: Documents
+    # The syntax trees of the spec; they may be of an earlier version of the text.
     trees: Sequence[syntax.File]
     names: Names
 

@@ -49,21 +49,16 @@ class DifferentError(Exception):
 
 @frozen
 class Proof:
-    """What was compared.
+    """What was compared."""
 
-    Attributes:
-        outputs: The largest difference of an output, relative to the largest number of that output.
-        step: The differences after a step of training; None if TensorFlow cannot train the model here.
-        rounded: The largest difference in the precision of the spec, if that is so large that all was done
-            again in float64, of which `outputs` and `step` tell; else 0.
-        untried: Why no step of training was compared; empty if one was.
-    """
-
-    outputs: float
+    outputs: float  # the largest difference of an output, relative to the largest number of that output
+    # The differences after a step of training; None if TensorFlow cannot train the model here.
     step: Differences | None
     weights: int
+    # The largest difference in the precision of the spec, if that is so large that all was done again in
+    # float64, of which `outputs` and `step` tell; else 0.
     rounded: float = 0.0
-    untried: str = ""
+    untried: str = ""  # why no step of training was compared; empty if one was
 
     @property
     def largest(self) -> float:

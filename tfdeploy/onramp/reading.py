@@ -43,13 +43,10 @@ _PARTS = frozenset(
 
 @frozen
 class Found:
-    """A Keras model.
-
-    Attributes:
-        config: What `compile` was given, as Keras serializes it; empty if the model is not compiled.
-    """
+    """A Keras model."""
 
     model: Any
+    # What `compile` was given, as Keras serializes it; empty if the model is not compiled.
     config: Mapping[str, Any]
 
 

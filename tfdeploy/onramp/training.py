@@ -30,20 +30,16 @@ _ACCURACY = {"accuracy": "Accuracy", "acc": "Accuracy", "crossentropy": "Crossen
 
 @define
 class Training:
-    """How a model is trained, as far as its `compile` says.
+    """How a model is trained, as far as its `compile` says."""
 
-    Attributes:
-        labels: The inputs that are compared with outputs, by their names: the type and the shape of each.
-        classes: The number of classes of those labels that are numbers of classes.
-        lost: What the spec cannot say, in sentences.
-    """
-
+    # The inputs that are compared with outputs, by their names: the type and the shape of each.
     labels: dict[str, ir.Input] = field(factory=dict)
+    # The number of classes of those labels that are numbers of classes.
     classes: dict[str, int] = field(factory=dict)
     loss: list[ir.LossTerm] = field(factory=list)
     metrics: list[ir.Metric] = field(factory=list)
     update: dict[str, ir.Value] = field(factory=dict)
-    lost: list[str] = field(factory=list)
+    lost: list[str] = field(factory=list)  # what the spec cannot say, in sentences
 
 
 def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], taken: set[str]) -> Training:

@@ -165,19 +165,14 @@ class Numbers:
 
 @frozen
 class LayerRecord:
-    """What one layer has learnt.
+    """What one layer has learnt."""
 
-    Attributes:
-        settings: What it was learnt with: the layer and those before it, as text.
-        words: Its vocabulary, if that has words.
-        ids: Its vocabulary, if that has whole numbers.
-        numbers: All else, by the names of arguments.
-    """
-
-    settings: str
+    settings: str  # what it was learnt with: the layer and those before it, as text
+    # Its vocabulary, if that has words.
     words: tuple[str, ...] | None = field(default=None, metadata={OPTIONAL: True})
+    # Its vocabulary, if that has whole numbers.
     ids: tuple[int, ...] | None = field(default=None, metadata={OPTIONAL: True})
-    numbers: Mapping[str, Numbers] = field(factory=dict)
+    numbers: Mapping[str, Numbers] = field(factory=dict)  # all else, by the names of arguments
 
     @classmethod
     def of(cls, state: State, settings: str) -> LayerRecord:

@@ -196,19 +196,15 @@ Resume = Literal["auto", "never", "must"]
 
 @frozen
 class RunOptions:
-    """The options of a run.
-
-    Attributes:
-        resume: Whether the run continues from a checkpoint: if there is one, never, or in any case.
-        own_process: Whether the process exists for this run alone, so that a second signal may end it.
-        profile: How many steps are profiled for each of the two kinds of profile; 0 for none.
-        membership: The part of this process in a cluster; None if the run needs this process alone.
-    """
+    """The options of a run."""
 
     emulate: bool = False
+    # Whether the run continues from a checkpoint: if there is one, never, or in any case.
     resume: Resume = "auto"
     verbose: bool = False
+    # Whether the process exists for this run alone, so that a second signal may end it.
     own_process: bool = False
-    profile: int = 0
+    profile: int = 0  # how many steps are profiled for each of the two kinds of profile; 0 for none
     reporter: Reporter = field(factory=Reporter)
+    # The part of this process in a cluster; None if the run needs this process alone.
     membership: Membership | None = None

@@ -45,15 +45,11 @@ OTHERS = "others"
 
 @define
 class Times:
-    """The seconds that activities of one kind have taken.
+    """The seconds that activities of one kind have taken."""
 
-    Attributes:
-        first: Those of the first one, which has more to do than the others; None if there was none.
-        longest: The most of the others; None if there were none.
-    """
-
+    # Those of the first one, which has more to do than the others; None if there was none.
     first: float | None = None
-    longest: float | None = None
+    longest: float | None = None  # the most of the others; None if there were none
 
     def add(self, seconds: float) -> None:
         """Note another activity."""
@@ -72,28 +68,22 @@ class Times:
 
 @define
 class Activity:
-    """What a run is doing, and since when.
+    """What a run is doing, and since when."""
 
-    Attributes:
-        what: What the run does, in words that fit into a sentence, such as `step 7`.
-        last_step: The step of the newest checkpoint; None if there is none yet.
-        step: The global step to which this process has come; None if it has not begun to make steps.
-        updates: The updates of this worker, if workers update independently of each other; else None.
-        stop: The signals of the run, of which nobody may wait for the end any more; None if there are none.
-        causes: Functions by name, each of which yields likely reasons for a wait: a sentence and the part of
-            the spec that it is about.
-        waiting: Whether what it does is to wait for others.
-    """
-
-    what: str = "the run"
+    what: str = "the run"  # what the run does, in words that fit into a sentence, such as `step 7`
     span: Span | None = None
-    last_step: int | None = None
+    last_step: int | None = None  # the step of the newest checkpoint; None if there is none yet
+    # The global step to which this process has come; None if it has not begun to make steps.
     step: int | None = None
+    # The updates of this worker, if workers update independently of each other; else None.
     updates: int | None = None
     examples: int = 0
+    # The signals of the run, of which nobody may wait for the end any more; None if there are none.
     stop: StopSignals | None = field(default=None, repr=False)
+    # Functions by name, each of which yields likely reasons for a wait: a sentence and the part of the spec
+    # that it is about.
     causes: dict[str, Cause] = field(factory=dict)
-    waiting: bool = False
+    waiting: bool = False  # whether what it does is to wait for others
     _kind: str = ""
     _since: float = field(factory=time.monotonic)
     _used: float = field(factory=time.process_time)  # seconds of processor time at `_since`

@@ -76,31 +76,25 @@ class Trials:
     The graph of the spec is built. Other placements are compiled to their steps, of which no graph is made;
     towers are traced once for all of them. Of many clones that are alike, no placement is compiled with all
     of them.
-
-    Attributes:
-        overrides: Paths of the spec with other values, as `--set` has them.
-        built: How many placements have been built.
-        compared: How many placements have been compared without that.
-        costs: What ops cost, or None if that is not known.
-        step: The step of the spec as it is, once it is built; if it has many clones that are alike, that of
-            a few of them.
-        first: The placement of the spec as it is, once it is built.
-        left_out: What is changed by the placements that are not compared, because their clones are not alike
-            and too many for a graph of all.
     """
 
     spec: ir.Spec = field(repr=False)
     tree: syntax.File = field(repr=False)
     goal: Goal
     profile: FoundProfile | None = field(default=None, repr=False)
-    overrides: Sequence[tuple[str, str]] = ()
+    overrides: Sequence[tuple[str, str]] = ()  # paths of the spec with other values, as `--set` has them
     allow_python: bool = True
     verbose: bool = False
-    built: int = 0
-    compared: int = 0
-    costs: Costs | None = field(default=None, repr=False)
+    built: int = 0  # how many placements have been built
+    compared: int = 0  # how many placements have been compared without that
+    costs: Costs | None = field(default=None, repr=False)  # what ops cost, or None if that is not known
+    # The step of the spec as it is, once it is built; if it has many clones that are alike, that of a few of
+    # them.
     step: Step | None = field(default=None, repr=False)
+    # The placement of the spec as it is, once it is built.
     first: Tried | None = field(default=None, repr=False)
+    # What is changed by the placements that are not compared, because their clones are not alike and too many
+    # for a graph of all.
     left_out: list[str] = field(factory=list, repr=False)
     _many: bool = False
     _towers: SharedTowers = field(factory=SharedTowers, repr=False)

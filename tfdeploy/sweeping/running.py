@@ -32,14 +32,10 @@ _SIGNALS = {130, 143}
 
 @frozen
 class Part:
-    """A part of the machine.
+    """A part of the machine."""
 
-    Attributes:
-        cores: The numbers of its cores; None for all.
-        gpus: The names of its GPUs, as CUDA_VISIBLE_DEVICES takes them; None for all.
-    """
-
-    cores: frozenset[int] | None = None
+    cores: frozenset[int] | None = None  # the numbers of its cores; None for all
+    # The names of its GPUs, as CUDA_VISIBLE_DEVICES takes them; None for all.
     gpus: tuple[str, ...] | None = None
 
 

@@ -53,15 +53,11 @@ class Range:
 
 @frozen
 class Space:
-    """What a sweep varies.
+    """What a sweep varies."""
 
-    Attributes:
-        grids: The values to try, as the language writes them, by path.
-        ranges: The ranges to choose from, by path.
-    """
-
+    # The values to try, as the language writes them, by path.
     grids: Mapping[str, tuple[str, ...]] = field(factory=dict)
-    ranges: Mapping[str, Range] = field(factory=dict)
+    ranges: Mapping[str, Range] = field(factory=dict)  # the ranges to choose from, by path
 
     @property
     def paths(self) -> tuple[str, ...]:

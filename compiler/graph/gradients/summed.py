@@ -19,17 +19,13 @@ from compiler.step.writer import Spot
 
 @frozen
 class SummedGradient:
-    """The gradient of a variable over the towers of an update.
-
-    Attributes:
-        copies: The gradient for each copy of the variable. All copies of a replicated variable get the same
-            bits. A sparse gradient has distinct indices.
-        part: The number of the part of the loss, until those of all parts are joined.
-    """
+    """The gradient of a variable over the towers of an update."""
 
     variable: GraphVariable
+    # The gradient for each copy of the variable. All copies of a replicated variable get the same bits. A
+    # sparse gradient has distinct indices.
     copies: tuple[Value, ...]
-    part: int = 0
+    part: int = 0  # the number of the part of the loss, until those of all parts are joined
 
 
 def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Spot:

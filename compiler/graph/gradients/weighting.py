@@ -24,14 +24,10 @@ SCOPE = "weights"
 
 @frozen
 class LossSum:
-    """A part of the loss, averaged over towers by their shares.
+    """A part of the loss, averaged over towers by their shares."""
 
-    Attributes:
-        value: The part, or the dividend if there is a weight.
-        weight: The divisor, or None. If it is zero, the part is zero.
-    """
-
-    value: Any
+    value: Any  # the part, or the dividend if there is a weight
+    # The divisor, or None. If it is zero, the part is zero.
     weight: Any = None
 
     @property

@@ -47,16 +47,12 @@ def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
 
 @define
 class StepCopy:
-    """A copy of the graph, in which every op has the same name, and its session.
-
-    Attributes:
-        session: A session of the copy, which is open as long as the context of `of`.
-        assigned: The full names of the devices on which ops ran, by op name.
-    """
+    """A copy of the graph, in which every op has the same name, and its session."""
 
     compiled: CompiledGraph = field(repr=False)
     graph: tf.Graph = field(repr=False)
-    session: Any = field(repr=False)
+    session: Any = field(repr=False)  # a session of the copy, which is open as long as the context of `of`
+    # The full names of the devices on which ops ran, by op name.
     assigned: dict[str, str] = field(factory=dict, repr=False)
 
     @classmethod

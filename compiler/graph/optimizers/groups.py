@@ -65,15 +65,11 @@ class UpdateRules:
 
 @frozen
 class StepScalars:
-    """The numbers of a step, which all variables share.
+    """The numbers of a step, which all variables share."""
 
-    Attributes:
-        groups: Those of each optimizer by the glob of its group, in the order of the spec.
-        average_rate: How far moving averages move, if that changes from step to step.
-    """
-
+    # Those of each optimizer by the glob of its group, in the order of the spec.
     groups: Mapping[str, Mapping[str, Tensor]]
-    average_rate: Tensor | None = None
+    average_rate: Tensor | None = None  # how far moving averages move, if that changes from step to step
     home: Device | None = None
     _beside: dict[tuple[int, Device], Mapping[str, Tensor]] = field(factory=dict, repr=False)
 

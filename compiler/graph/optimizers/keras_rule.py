@@ -28,22 +28,18 @@ class KerasRule(Optimizer):
 
     It is traced once for each shape and type of weights. A state that Keras has once for all weights, such as
     the product of momenta of Nadam, is a slot of each weight.
-
-    Attributes:
-        label: What the names of its slots begin with: the name of its class.
-        kind_of: Returns what an update depends on apart from shape and type of its weight.
-        joins: Returns whether the update of an element of a weight depends on other elements.
-        tracing: Calls a function that traces, and reports what the optimizer raises.
-        weight: The weight that this is the rule of; None for a rule of all weights.
     """
 
     FUSED = False
 
-    label: str = ""
+    label: str = ""  # what the names of its slots begin with: the name of its class
     make: Callable[[], Any] = field(default=lambda: None, repr=False)
+    # Returns what an update depends on apart from shape and type of its weight.
     kind_of: Callable[[WeightInfo], Hashable] = field(default=lambda _: None, repr=False)
+    # Calls a function that traces, and reports what the optimizer raises.
     tracing: Callable[[Callable[[], UpdateTrace]], UpdateTrace] = field(default=lambda run: run(), repr=False)
-    weight: WeightInfo | None = None
+    weight: WeightInfo | None = None  # the weight that this is the rule of; None for a rule of all weights
+    # Returns whether the update of an element of a weight depends on other elements.
     joins: Callable[[WeightInfo], bool] = field(default=lambda _: True, repr=False)
     _traces: dict[Hashable, UpdateTrace] = field(factory=dict, repr=False, eq=False)
 

@@ -19,23 +19,17 @@ from compiler.graph.tower.template import WeightInfo
 
 @frozen
 class Entry:
-    """An optimizer of the language.
+    """An optimizer of the language."""
 
-    Attributes:
-        keras_class: Keras's class, which checks and holds the hyperparameters.
-        rule: Returns the update rule for the settings of Keras's object.
-        defaults: The defaults that differ from Keras's own.
-        kind_of: Returns what a traced update depends on apart from shape and type of its weight.
-        lazy: The rule under `lazy = true`, which changes only rows with a gradient; None if there is none.
-        joins: Returns whether the update of an element depends on other elements of its weight. Of those in
-            `JOINING` of `compiler/compatibility.py`, it always does.
-    """
-
-    keras_class: Callable[..., Any]
-    rule: Callable[[Any], type[Optimizer]]
-    defaults: Mapping[str, Any] = field(factory=dict)
+    keras_class: Callable[..., Any]  # Keras's class, which checks and holds the hyperparameters
+    rule: Callable[[Any], type[Optimizer]]  # returns the update rule for the settings of Keras's object
+    defaults: Mapping[str, Any] = field(factory=dict)  # the defaults that differ from Keras's own
+    # Returns what a traced update depends on apart from shape and type of its weight.
     kind_of: Callable[[Any, WeightInfo], Hashable] = lambda _settings, _weight: None
+    # Returns whether the update of an element depends on other elements of its weight. Of those in `JOINING`
+    # of `compiler/compatibility.py`, it always does.
     joins: Callable[[Any, WeightInfo], bool] = lambda _settings, _weight: False
+    # The rule under `lazy = true`, which changes only rows with a gradient; None if there is none.
     lazy: type[Optimizer] | None = None
 
 

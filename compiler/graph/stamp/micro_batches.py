@@ -46,18 +46,14 @@ class _Carried:
 
 @define
 class MicroBatches:
-    """Writes the micro-batches of a tower.
-
-    Attributes:
-        ops: The ops of the tower as they are for a single one.
-        found: Returns a tensor of the tower as it is for a single one, by its name in the template.
-        sliced: The tensors from outside of which each micro-batch has its own slice along the first axis.
-    """
+    """Writes the micro-batches of a tower."""
 
     template: Template
     tower: Tower
-    ops: Sequence[Op | Use] = field(repr=False)
+    ops: Sequence[Op | Use] = field(repr=False)  # the ops of the tower as they are for a single one
+    # Returns a tensor of the tower as it is for a single one, by its name in the template.
     found: Callable[[str], Tensor] = field(repr=False)
+    # The tensors from outside of which each micro-batch has its own slice along the first axis.
     sliced: frozenset[str]
     count: int
     ledger: Ledger = field(repr=False)

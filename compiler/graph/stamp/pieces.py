@@ -32,13 +32,10 @@ class DealtRows:
 
 @frozen
 class FoundRows:
-    """Rows that a tower has looked up in a table in pieces.
-
-    Attributes:
-        reads: The names of the ops that read the variable of each piece, by the number of the piece.
-    """
+    """Rows that a tower has looked up in a table in pieces."""
 
     rows: Tensor
+    # The names of the ops that read the variable of each piece, by the number of the piece.
     reads: Mapping[int | None, str]
     dealt: DealtRows
 

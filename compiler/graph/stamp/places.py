@@ -90,14 +90,11 @@ class Layout:
 
 @define
 class TowerPlaces:
-    """The places in one tower.
-
-    Attributes:
-        weights: The place of each variable that the tower reads, except those in pieces.
-    """
+    """The places in one tower."""
 
     layout: Layout = field(repr=False)
     tower: Tower
+    # The place of each variable that the tower reads, except those in pieces.
     weights: Mapping[str, Placed] = field(repr=False)
     own: Placed = field(init=False)
     _ports: dict[str, Device] = field(factory=dict, repr=False)

@@ -26,30 +26,22 @@ from dsl.source import Span
 
 @frozen
 class Stage:
-    """The stage of an op.
+    """The stage of an op."""
 
-    Attributes:
-        number: The number of its device in the group.
-        reason: What put that op there; None if nothing but the place of its tower.
-    """
-
-    number: int
+    number: int  # the number of its device in the group
     op: str
+    # What put that op there; None if nothing but the place of its tower.
     reason: Reason | None = field(default=None, repr=False)
 
 
 @frozen
 class Stages:
-    """The stages of the ops of a template, by the names of ops.
+    """The stages of the ops of a template, by the names of ops."""
 
-    Attributes:
-        of: The stage of each op that has one.
-        reasons: What decides the place of each op; None if it is where its tower is.
-        back: Ops that a rule puts before a stage from which they take something, each with an op there.
-    """
-
-    of: Mapping[str, Stage]
+    of: Mapping[str, Stage]  # the stage of each op that has one
+    # What decides the place of each op; None if it is where its tower is.
     reasons: Mapping[str, Reason | None] = field(repr=False)
+    # Ops that a rule puts before a stage from which they take something, each with an op there.
     back: Sequence[tuple[str, Stage]]
 
 

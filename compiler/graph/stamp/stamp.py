@@ -59,21 +59,18 @@ class Bindings:
 
 @define
 class StampedTower:
-    """A tower in the graph, whose tensors are found by their names in the template.
-
-    Attributes:
-        read_by: For each weight that the tower reads, the name of the op that does, for each piece; the piece
-            of a whole weight is None.
-        dealt: How rows were dealt to the pieces of tables, by the gather in the template.
-        accumulated: The results of its loop over micro-batches, or None if there is no loop.
-    """
+    """A tower in the graph, whose tensors are found by their names in the template."""
 
     ledger: Ledger = field(repr=False)
     bindings: Bindings = field(repr=False)
     layout: Layout = field(repr=False)
     use: Use = field(repr=False)
+    # For each weight that the tower reads, the name of the op that does, for each piece; the piece of a whole
+    # weight is None.
     read_by: Mapping[str, Sequence[Mapping[int | None, str]]] = field(repr=False)
+    # How rows were dealt to the pieces of tables, by the gather in the template.
     dealt: Mapping[str, DealtRows] = field(repr=False)
+    # The results of its loop over micro-batches, or None if there is no loop.
     accumulated: AccumulatedResults | None = field(default=None, repr=False)
 
     @property

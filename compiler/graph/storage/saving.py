@@ -60,31 +60,23 @@ class Region:
 
 @frozen
 class Slice:
-    """A region of a tensor, and its value.
-
-    Attributes:
-        read: The value, on the device of its variable.
-        finite: Whether all elements are finite, or None if they are no floats.
-    """
+    """A region of a tensor, and its value."""
 
     name: str
     region: Region
-    read: tf.Tensor = field(repr=False)
+    read: tf.Tensor = field(repr=False)  # the value, on the device of its variable
+    # Whether all elements are finite, or None if they are no floats.
     finite: tf.Tensor | None = field(default=None, repr=False)
 
 
 @frozen
 class Refill:
-    """A region of a tensor that is restored by itself.
-
-    Attributes:
-        value: Its value from the file; another may be fed in its place.
-        ended: What is done after the last region of a variable, if anything.
-    """
+    """A region of a tensor that is restored by itself."""
 
     region: Region
-    value: tf.Tensor = field(repr=False)
+    value: tf.Tensor = field(repr=False)  # its value from the file; another may be fed in its place
     assign: tf.Operation = field(repr=False)
+    # What is done after the last region of a variable, if anything.
     ended: tf.Operation | None = field(default=None, repr=False)
 
     @property

@@ -23,20 +23,16 @@ Join: TypeAlias = Literal["first", "mean", "sum"]
 
 @frozen
 class WeightInfo(VariableInfo):
-    """A weight as Keras made it, or a piece of one; its name is the same in every mode and placement.
+    """A weight as Keras made it, or a piece of one; its name is the same in every mode and placement."""
 
-    Attributes:
-        initializer: Makes its first value; called as `initializer(shape, dtype)`.
-        constraint: What is applied to it after an update, or None.
-        declared: How its layer says that clones join it if it changes without gradients, or None.
-        of_class: The class of the user's layer that it is of, or empty for a layer of Keras.
-    """
-
+    # Makes its first value; called as `initializer(shape, dtype)`.
     initializer: Any = field(default=None, repr=False, eq=False)
     regularizer: Any = field(default=None, repr=False, eq=False)
+    # What is applied to it after an update, or None.
     constraint: Any = field(default=None, repr=False, eq=False)
+    # How its layer says that clones join it if it changes without gradients, or None.
     declared: Join | None = None
-    of_class: str = ""
+    of_class: str = ""  # the class of the user's layer that it is of, or empty for a layer of Keras
 
     def joined(self, batch_norm: str) -> Join:
         """Return how clones join its new values if it changes without gradients.
@@ -80,16 +76,13 @@ class LossPart:
 
     If there is a weight, the loss is `value / weight`. The sum of all clones' values is divided by the sum of
     all clones' weights, so no clone divides by its own weight.
-
-    Attributes:
-        value: The part of the loss, a mean over the examples of the tower.
-        weight: The mean over the examples of what each of them counts, which depends on the data: the number
-            of positions that are not masked. None if every example counts the same.
-        gradients: The gradients of `value` by the names of the weights.
     """
 
-    value: str
+    value: str  # the part of the loss, a mean over the examples of the tower
+    # The mean over the examples of what each of them counts, which depends on the data: the number of
+    # positions that are not masked. None if every example counts the same.
     weight: str | None = None
+    # The gradients of `value` by the names of the weights.
     gradients: Mapping[str, Gradient] = field(factory=dict)
 
     @property
@@ -105,22 +98,17 @@ class MomentExchange:
     """What a batch normalization exchanges with the same layer of the other clones, by tensor and port names.
 
     While a tower is traced, there are tensors in place of the names.
-
-    Attributes:
-        name: The name of the exchange, the same in all towers.
-        sent: Mean, variance and number of elements of the tower's own batch.
-        received: The ports for the same figures of the whole batch, each None if the tower does not use it.
-        shape: The shape of mean and variance.
-        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
-        gradients_received: The ports for the sums of these over all towers, each None if it is not used.
     """
 
-    name: str
-    sent: tuple[str, ...]
+    name: str  # the name of the exchange, the same in all towers
+    sent: tuple[str, ...]  # mean, variance and number of elements of the tower's own batch
+    # The ports for the same figures of the whole batch, each None if the tower does not use it.
     received: tuple[str | None, ...]
     dtype: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int | None, ...]  # the shape of mean and variance
+    # For each part of the loss, its gradients by the received mean and variance.
     gradients_sent: list[tuple[str, ...]] = field(factory=list)
+    # The ports for the sums of these over all towers, each None if it is not used.
     gradients_received: list[tuple[str | None, ...]] = field(factory=list)
 
 

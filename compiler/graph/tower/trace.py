@@ -61,24 +61,19 @@ SEED_STATE = "seed_generator_state"  # Keras's name for the state of every SeedG
 
 @define
 class Tracer:
-    """Traces towers of one model. All traces share its layers, which the first one builds.
-
-    Attributes:
-        precision: The dtype policy of the layers.
-        share_constants: Whether equal constants become one node.
-        sync: Which layers normalize by the batches of all clones, or None if there is one clone.
-        weights: The weights by name, in the order in which they were created, once a tower has been traced.
-        templates: The towers that have been traced, by the number of their examples.
-    """
+    """Traces towers of one model. All traces share its layers, which the first one builds."""
 
     model: ModelGraph
     seed: int
-    precision: str = "float32"
+    precision: str = "float32"  # the dtype policy of the layers
     base: str = field(default=".", eq=False)
-    share_constants: bool = True
+    share_constants: bool = True  # whether equal constants become one node
+    # Which layers normalize by the batches of all clones, or None if there is one clone.
     sync: SyncPolicy | None = None
     freeze: tuple[str, ...] = ()
+    # The weights by name, in the order in which they were created, once a tower has been traced.
     weights: dict[str, WeightInfo] = field(factory=dict, eq=False)
+    # The towers that have been traced, by the number of their examples.
     templates: dict[int | None, Template] = field(factory=dict, eq=False, repr=False)
     _network: Network | None = field(default=None, eq=False, repr=False)
     _names: dict[int, str] = field(factory=dict, eq=False, repr=False)  # by the id of a Keras variable

@@ -220,15 +220,11 @@ _SHAPES = frozenset({"Shape", "ShapeN"})
 
 @define
 class Simplifier:
-    """Goes once through the nodes in topological order.
+    """Goes once through the nodes in topological order."""
 
-    Attributes:
-        shape_of: Returns the static shape of a tensor by its name, or None if its rank is not known.
-        share_constants: Whether equal constants become one node.
-    """
-
+    # Returns the static shape of a tensor by its name, or None if its rank is not known.
     shape_of: Callable[[str], Shape]
-    share_constants: bool = True
+    share_constants: bool = True  # whether equal constants become one node
     _instead: dict[str, str] = field(factory=dict)  # tensor -> the tensor to use instead
     _constants: dict[bytes, str] = field(factory=dict)
     _sources: dict[str, str] = field(factory=dict)  # result of a reshape -> the tensor reshaped first

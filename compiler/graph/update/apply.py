@@ -281,12 +281,9 @@ def move_average(
 
 @frozen
 class Turn:
-    """The turn of an update at a variable.
+    """The turn of an update at a variable."""
 
-    Attributes:
-        taken: The names of the ops that take the mutex. Ops that must exclude other updates run after these.
-    """
-
+    # The names of the ops that take the mutex. Ops that must exclude other updates run after these.
     taken: tuple[str, ...] = ()
     _at: Spot | None = None
     _lock: Tensor | None = None

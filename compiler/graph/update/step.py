@@ -30,36 +30,28 @@ Decided = TypeVar("Decided")
 
 @frozen
 class Updates:
-    """What an update mode adds to a graph.
+    """What an update mode adds to a graph."""
 
-    Attributes:
-        train_op: Does a step; None if nothing is trained.
-        learning_rates: The learning rate of each group of weights, by its glob; scalars.
-        by_clone: The ops of clones that update each by itself, in loops of their own. `train_op` then runs
-            each of them once.
-        publish_op: Updates the variables that are evaluated and saved, if these are not the weights
-            themselves.
-        gradients: The gradients that a step applies, by variable; for rows, their elements. With `local` and
-            `async`, those of clone 0.
-    """
-
-    train_op: Run | None = None
+    train_op: Run | None = None  # does a step; None if nothing is trained
+    # The learning rate of each group of weights, by its glob; scalars.
     learning_rates: Mapping[str, Tensor] = field(factory=dict)
+    # The ops of clones that update each by itself, in loops of their own. `train_op` then runs each of them
+    # once.
     by_clone: tuple[Run, ...] = ()
+    # Updates the variables that are evaluated and saved, if these are not the weights themselves.
     publish_op: Run | None = None
+    # The gradients that a step applies, by variable; for rows, their elements. With `local` and `async`,
+    # those of clone 0.
     gradients: Mapping[str, Tensor] = field(factory=dict)
 
 
 @frozen
 class Update:
-    """One update.
-
-    Attributes:
-        of_statistics: The names of the ops that give the statistics of batch normalization new values.
-    """
+    """One update."""
 
     done: Sequence[str]
     gradients: Mapping[str, Tensor]
+    # The names of the ops that give the statistics of batch normalization new values.
     of_statistics: frozenset[str] = frozenset()
 
 

@@ -62,14 +62,11 @@ class _NotFollowed(Exception):  # noqa: N818 it is caught here
 
 @define
 class FirstValue:
-    """The first value of a variable in pieces.
-
-    Attributes:
-        made_whole: Whether the whole is made on one device, once the first piece has been asked for.
-    """
+    """The first value of a variable in pieces."""
 
     info: WeightInfo
     shards: Sequence[Shard]
+    # Whether the whole is made on one device, once the first piece has been asked for.
     made_whole: bool = False
     _source: tf.Tensor | None = field(default=None, repr=False)
     _pieces: Sequence[tf.Tensor] = field(default=(), repr=False)

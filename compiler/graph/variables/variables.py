@@ -174,12 +174,10 @@ class VariablePart(GraphVariable):
     """A part of a replicated variable that one clone updates, with the slots and the average of this part.
 
     It has no tf.Variable of its own: its elements are those of the copy of the clone.
-
-    Attributes:
-        copy: The number of the clone, and of its copy; None for a clone of another worker.
     """
 
     whole: GraphVariable = field(kw_only=True, repr=False)
+    # The number of the clone, and of its copy; None for a clone of another worker.
     copy: int | None = field(kw_only=True)
 
     @property

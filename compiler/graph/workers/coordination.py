@@ -78,12 +78,12 @@ class Coordination:
     join: Any = field(repr=False)
     leave: Any = field(repr=False)
     lose: Any = field(repr=False)  # sets that variables of the generation are lost
-    announce: Any = field(repr=False)  # Chief, [generation]: stops all other workers
-    open: Any = field(repr=False)  # Chief, [generation, step, examples]: lets them continue from a step
-    allow: Any = field(repr=False)  # Chief, [limit]: lets updates be claimed up to a number
-    freeze: Any = field(repr=False)  # Chief: lets no further update be claimed
-    revoke: Any = field(repr=False)  # Chief, [worker]: does for another worker what `join` does
-    end: Any = field(repr=False)  # Chief: sets that training is over
+    announce: Any = field(repr=False)  # chief, [generation]: stops all other workers
+    open: Any = field(repr=False)  # chief, [generation, step, examples]: lets them continue from a step
+    allow: Any = field(repr=False)  # chief, [limit]: lets updates be claimed up to a number
+    freeze: Any = field(repr=False)  # chief: lets no further update be claimed
+    revoke: Any = field(repr=False)  # chief, [worker]: does for another worker what `join` does
+    end: Any = field(repr=False)  # chief: sets that training is over
     table: Table = field(repr=False)
 
     @classmethod

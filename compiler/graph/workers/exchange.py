@@ -26,85 +26,72 @@ REPORTED = 4
 
 @frozen
 class WorkerExchange:
-    """What a worker runs instead of a plain train op.
-
-    Attributes:
-        coordination: The state that the workers share, if they share the variables.
-        step: Async: does an update if the worker's generation is still current, and claims the next one. The
-            result is that of `Coordination.claim`.
-        tick: Sync: a placeholder for the step of the gradients.
-        post: Sync: puts the gradients into the mailboxes.
-        posted: Sync: the state after `post`, as soon as the worker's bell has been rung.
-        heard: Sync: the state, as soon as the worker's bell has been rung. The chief's is rung when enough
-            gradients have arrived, and those of the others when the next step begins.
-        wake: Sync: rings the worker's own bell.
-        apply: Sync, chief: applies the gradients. Run it when enough have arrived.
-        present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
-            if workers may be missing.
-        clear: Sync, chief: empties the mailboxes before the first step.
-        learning_rates: The learning rate of each group of weights, by its glob; scalars.
-        losses: The sums of the parts of the loss over all workers.
-        states: The sums of the states of the metrics over all workers.
-        chief_ops: The names of the ops that only the chief has.
-        report: Async: a placeholder for numbers about the worker.
-        send_report: Async: writes them into the worker's row of `reports`.
-        reports: Async: the reports, with one row for each worker.
-        meeting: If each worker has all weights: the state of the workers. `post` then sums the gradients over
-            all workers, and every worker has an `apply`.
-        sends: The ops that send this worker's parts of the sums to others; they are run with `post`.
-        share: If each worker updates parts of the weights: gives its copies the new parts of all workers. It
-            may be run again, and is run after each `apply`. If each trains weights of its own (local): makes
-            the means over all workers, after each `apply` after which these are due.
-        share_sends: The ops that send this worker's parts to others; they are run with `share`.
-        give: Local: gives the copies of this worker the means that `share` has kept.
-        shared: Local: how many times `share` has kept means that `give` has not taken yet.
-        offer: Local: makes the mean of this worker's own copies what others take, if they begin anew.
-        publish: Local, chief: makes the mean of the copies of all workers what is evaluated and saved.
-        staged: How many sums have been made and not been applied yet.
-        unstage: Forgets these sums.
-        crossings: All messages between workers in a step.
-        abroad: The names of the ops on the devices of other workers.
-        kept: What workers keep for themselves of what they have not sent, by its names in checkpoints: what
-            this one keeps, and on the chief also the others.
-        forget: Makes what this worker keeps zero; None if nothing is kept.
-        settled: On the chief, how much each of the others has applied, if anything is kept.
-    """
+    """What a worker runs instead of a plain train op."""
 
     worker: Worker
-    coordination: Coordination | None = None
+    coordination: Coordination | None = None  # the state that the workers share, if they share the variables
+    # Async: does an update if the worker's generation is still current, and claims the next one. The result
+    # is that of `Coordination.claim`.
     step: Any = field(default=None, repr=False)
-    tick: Any = field(default=None, repr=False)
-    post: Any = field(default=None, repr=False)
+    tick: Any = field(default=None, repr=False)  # sync: a placeholder for the step of the gradients
+    post: Any = field(default=None, repr=False)  # sync: puts the gradients into the mailboxes
+    # Sync: the state after `post`, as soon as the worker's bell has been rung.
     posted: Any = field(default=None, repr=False)
+    # Sync: the state, as soon as the worker's bell has been rung. The chief's is rung when enough gradients
+    # have arrived, and those of the others when the next step begins.
     heard: Any = field(default=None, repr=False)
-    wake: Any = field(default=None, repr=False)
+    wake: Any = field(default=None, repr=False)  # sync: rings the worker's own bell
+    # Sync, chief: applies the gradients. Run it when enough have arrived.
     apply: Any = field(default=None, repr=False)
+    # Sync, chief: a placeholder for one for each worker that has arrived and zero for the others, if workers
+    # may be missing.
     present: Any = field(default=None, repr=False)
-    clear: Any = field(default=None, repr=False)
+    clear: Any = field(default=None, repr=False)  # sync, chief: empties the mailboxes before the first step
+    # The learning rate of each group of weights, by its glob; scalars.
     learning_rates: Mapping[str, Any] = field(factory=dict, repr=False)
+    # The sums of the parts of the loss over all workers.
     losses: tuple[LossSum, ...] = field(default=(), repr=False)
+    # The sums of the states of the metrics over all workers.
     states: tuple[Any, ...] = field(default=(), repr=False)
     gradients: Mapping[str, Tensor] = field(factory=dict, repr=False)
+    # The names of the ops that only the chief has.
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
-    report: Any = field(default=None, repr=False)
+    report: Any = field(default=None, repr=False)  # async: a placeholder for numbers about the worker
+    # Async: writes them into the worker's row of `reports`.
     send_report: Any = field(default=None, repr=False)
-    reports: Any = field(default=None, repr=False)
+    reports: Any = field(default=None, repr=False)  # async: the reports, with one row for each worker
     boxes: tuple[Box, ...] = field(default=(), repr=False)
+    # If each worker has all weights: the state of the workers. `post` then sums the gradients over all
+    # workers, and every worker has an `apply`.
     meeting: Meeting | None = field(default=None, repr=False)
+    # The ops that send this worker's parts of the sums to others; they are run with `post`.
     sends: tuple[Any, ...] = field(default=(), repr=False)
+    # If each worker updates parts of the weights: gives its copies the new parts of all workers. It may be
+    # run again, and is run after each `apply`. If each trains weights of its own (local): makes the means
+    # over all workers, after each `apply` after which these are due.
     share: Any = field(default=None, repr=False)
+    # The ops that send this worker's parts to others; they are run with `share`.
     share_sends: tuple[Any, ...] = field(default=(), repr=False)
+    # Local: gives the copies of this worker the means that `share` has kept.
     give: Any = field(default=None, repr=False)
+    # Local: how many times `share` has kept means that `give` has not taken yet.
     shared: Any = field(default=None, repr=False)
+    # Local: makes the mean of this worker's own copies what others take, if they begin anew.
     offer: Any = field(default=None, repr=False)
+    # Local, chief: makes the mean of the copies of all workers what is evaluated and saved.
     publish: Any = field(default=None, repr=False)
-    staged: Any = field(default=None, repr=False)
-    unstage: Any = field(default=None, repr=False)
+    staged: Any = field(default=None, repr=False)  # how many sums have been made and not been applied yet
+    unstage: Any = field(default=None, repr=False)  # forgets these sums
     inbox: Inbox | None = field(default=None, repr=False)
-    crossings: tuple[Crossing, ...] = field(default=(), repr=False)
+    crossings: tuple[Crossing, ...] = field(default=(), repr=False)  # all messages between workers in a step
+    # The names of the ops on the devices of other workers.
     abroad: frozenset[str] = field(default=frozenset(), repr=False)
+    # What workers keep for themselves of what they have not sent, by its names in checkpoints: what this one
+    # keeps, and on the chief also the others.
     kept: Mapping[str, Any] = field(factory=dict, repr=False)
+    # Makes what this worker keeps zero; None if nothing is kept.
     forget: Any = field(default=None, repr=False)
+    # On the chief, how much each of the others has applied, if anything is kept.
     settled: Any = field(default=None, repr=False)
 
     @property

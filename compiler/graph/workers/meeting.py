@@ -67,13 +67,13 @@ class Meeting:
     # A placeholder for the arguments of an op, of which there are four at most.
     given: Any = field(repr=False)
     state: Any = field(repr=False)  # a vector that `MeetingState.of` reads
-    announce: Any = field(repr=False)  # Chief, [generation]: begins a generation
+    announce: Any = field(repr=False)  # chief, [generation]: begins a generation
     meet: Any = field(repr=False)  # [generation, made, step, examples]: says where the worker stands
-    take: Any = field(repr=False)  # Chief, [worker]: lets the others take the weights of a worker
+    take: Any = field(repr=False)  # chief, [worker]: lets the others take the weights of a worker
     ready: Any = field(repr=False)  # [generation]: says that the worker has them
-    open: Any = field(repr=False)  # Chief: lets steps be made
+    open: Any = field(repr=False)  # chief: lets steps be made
     lose: Any = field(repr=False)  # [generation]: says that a step has broken
-    end: Any = field(repr=False)  # Chief: says that training is over
+    end: Any = field(repr=False)  # chief: says that training is over
     leave: Any = field(repr=False)
     # The worker's own numbers as a vector: [made, examples, number, global step].
     own: Any = field(repr=False)

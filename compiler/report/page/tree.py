@@ -20,16 +20,13 @@ from compiler.time.work import StepWork
 
 @frozen
 class Details:
-    """What is known of a plan beyond its map; a map that was read from a file has nothing of it.
-
-    Attributes:
-        work: The ops of a step with the bytes and floating point operations of each.
-        trace: The trace of a run, which is shown beneath the timeline.
-    """
+    """What is known of a plan beyond its map; a map that was read from a file has nothing of it."""
 
     model: ModelGraph | None = field(default=None, repr=False)
+    # The ops of a step with the bytes and floating point operations of each.
     work: StepWork | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    # The trace of a run, which is shown beneath the timeline.
     trace: RunTrace | None = field(default=None, repr=False)
 
 
@@ -57,22 +54,18 @@ class Numbers:
 
 @define
 class Tables:
-    """What the tree refers to by number.
-
-    Attributes:
-        names: The parts of the names of ops.
-        kinds: What ops have in common: type, role, clone and the number of the spot.
-        rules: What placed ops: the reason, the text of the rule, and its file, line and column.
-        spots: The devices of ops: pairs of the device that was asked for and the one on which the op ran, one
-            pair for an op by itself, and one for each clone of a family.
-    """
+    """What the tree refers to by number."""
 
     places: Numbers
-    names: Numbers = field(factory=Numbers)
+    names: Numbers = field(factory=Numbers)  # the parts of the names of ops
+    # What ops have in common: type, role, clone and the number of the spot.
     kinds: Numbers = field(factory=Numbers)
+    # What placed ops: the reason, the text of the rule, and its file, line and column.
     rules: Numbers = field(factory=Numbers)
     costs: Numbers = field(factory=Numbers)
     files: Numbers = field(factory=Numbers)
+    # The devices of ops: pairs of the device that was asked for and the one on which the op ran, one pair for
+    # an op by itself, and one for each clone of a family.
     spots: Numbers = field(factory=Numbers)
 
     def pair(self, placed: Placed) -> tuple[int, int]:

@@ -12,16 +12,12 @@ from compiler.step.step import Step
 
 @frozen
 class Held:
-    """A variable of a graph.
-
-    Attributes:
-        device: The name of its device in specs.
-        kind: `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
-    """
+    """A variable of a graph."""
 
     name: str
-    device: str
+    device: str  # the name of its device in specs
     bytes: int
+    # `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
     kind: str = "other"
 
 

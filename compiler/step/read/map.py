@@ -39,22 +39,18 @@ from compiler.topology import Device
 
 @frozen
 class Found:
-    """What is known of a step besides its ops.
+    """What is known of a step besides its ops."""
 
-    Attributes:
-        assigned: The full name of the device on which each op ran, by op name, as far as it is known.
-        memory: The peak of each device, by its name in specs. Without it the map has no memory of a step.
-        sizes: The bytes of tensors whose sizes depend on the examples, if they are known: in the step of each
-            worker with a graph of its own, else in the step as the only one.
-        sent: What a step of all workers sends, if that is known.
-        sized: The same step with sizes of what it sends, if it has none itself for axes without fixed ones.
-    """
-
+    # The full name of the device on which each op ran, by op name, as far as it is known.
     assigned: Mapping[str, str] = field(factory=dict)
+    # The peak of each device, by its name in specs. Without it the map has no memory of a step.
     memory: Mapping[str, StepMemory] = field(factory=dict)
     time: MapTime | None = None
+    # The bytes of tensors whose sizes depend on the examples, if they are known: in the step of each worker
+    # with a graph of its own, else in the step as the only one.
     sizes: Sequence[Mapping[str, int]] | None = None
-    sent: tuple[MapTransfer, ...] | None = None
+    sent: tuple[MapTransfer, ...] | None = None  # what a step of all workers sends, if that is known
+    # The same step with sizes of what it sends, if it has none itself for axes without fixed ones.
     sized: Step | None = None
 
 

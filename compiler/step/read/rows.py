@@ -20,12 +20,9 @@ Shapes = Sequence[Known]
 
 @define
 class RowCounts:
-    """The tensors of a step whose rows are counted while it runs, and the shapes that stand for theirs.
+    """The tensors of a step whose rows are counted while it runs, and the shapes that stand for theirs."""
 
-    Attributes:
-        ops: The ops of the step by name, each after those that make what it takes.
-    """
-
+    # The ops of the step by name, each after those that make what it takes.
     ops: Mapping[str, Op] = field(repr=False)
     _shapes: dict[str, Shape] = field(factory=dict, init=False, repr=False)
 

@@ -35,22 +35,19 @@ others: each time for several of these. The threads of a server share it."""
 
 @frozen
 class GraphPart:
-    """A part of a graph that a session runs at once.
-
-    Attributes:
-        own: The ops that each worker has on its own devices. The others are where the variables are.
-        gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
-        of_chief: The ops that other workers do not run, such as those of batch normalization's statistics.
-        puts: The ops that put something into a queue, by its name.
-        takes: The ops that take something out of a queue, by its name.
-    """
+    """A part of a graph that a session runs at once."""
 
     ops: tuple[TimedOp, ...] = field(repr=False)
     arrows: tuple[Arrow, ...] = field(repr=False)
+    # The ops that each worker has on its own devices. The others are where the variables are.
     own: frozenset[int] = field(default=frozenset(), repr=False)
+    # The ops that make gradients or add them up. Others that need one are beside its variable.
     gradients: frozenset[int] = field(default=frozenset(), repr=False)
+    # The ops that other workers do not run, such as those of batch normalization's statistics.
     of_chief: frozenset[int] = field(default=frozenset(), repr=False)
+    # The ops that put something into a queue, by its name.
     puts: Mapping[str, int] = field(factory=dict, repr=False)
+    # The ops that take something out of a queue, by its name.
     takes: Mapping[str, int] = field(factory=dict, repr=False)
 
     @property
@@ -88,17 +85,13 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
 
 @frozen
 class StepParts:
-    """The parts of a step of the chief, from which those of all workers are written.
+    """The parts of a step of the chief, from which those of all workers are written."""
 
-    Attributes:
-        chief: What the chief contributes, as each other worker does.
-        applied: What only the chief runs, when the others have contributed; None if the workers update the
-            variables by themselves.
-        shared: What every worker runs after that, if all give each other what they have updated.
-    """
-
-    chief: GraphPart
+    chief: GraphPart  # what the chief contributes, as each other worker does
+    # What only the chief runs, when the others have contributed; None if the workers update the variables by
+    # themselves.
     applied: GraphPart | None = None
+    # What every worker runs after that, if all give each other what they have updated.
     shared: GraphPart | None = None
 
 

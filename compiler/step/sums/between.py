@@ -36,22 +36,17 @@ class Inbox:
 
 @define
 class Between:
-    """The sums of a step over all workers, of which one worker writes its part.
-
-    Attributes:
-        places: The place of each worker's part.
-        step: The number of the step, a scalar of dtype int64 that is the same for all workers.
-        crossings: All messages of a step, those between other workers too.
-        abroad: The names of the ops on the devices of other workers.
-    """
+    """The sums of a step over all workers, of which one worker writes its part."""
 
     writer: StepWriter = field(repr=False)
-    places: Sequence[Placed]
+    places: Sequence[Placed]  # the place of each worker's part
     own: int
-    step: Tensor
+    step: Tensor  # the number of the step, a scalar of dtype int64 that is the same for all workers
     aggregation: Aggregation = field(repr=False)
     sends: list[Run] = field(factory=list)
+    # All messages of a step, those between other workers too.
     crossings: list[Crossing] = field(factory=list, repr=False)
+    # The names of the ops on the devices of other workers.
     abroad: list[str] = field(factory=list, repr=False)
     _whole: StepWriter = field(factory=lambda: StepWriter("aggregate"), init=False, repr=False)
     _homes: dict[str, int] = field(factory=dict, init=False, repr=False)  # by op of all workers

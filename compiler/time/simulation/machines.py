@@ -175,21 +175,16 @@ class Thread:
 
 @define(eq=False)
 class Task:
-    """An op of one run that is to be executed.
-
-    Attributes:
-        op: The number of the op; numbers from the number of ops on are those of sends, and those
-            below 0 of the receivers of sends, which ask for the tensors: -1 for the first send.
-        ready: The time in seconds at which its last input was there.
-        cause: The number of the bar that made this input, or None if the op waits for nothing.
-        over: The number of the hop that brought this input from another device, or None.
-    """
+    """An op of one run that is to be executed."""
 
     run: Run
+    # The number of the op; numbers from the number of ops on are those of sends, and those below 0 of the
+    # receivers of sends, which ask for the tensors: -1 for the first send.
     op: int
-    ready: float
+    ready: float  # the time in seconds at which its last input was there
+    # The number of the bar that made this input, or None if the op waits for nothing.
     cause: int | None = None
-    over: int | None = None
+    over: int | None = None  # the number of the hop that brought this input from another device, or None
 
 
 @define(eq=False)
@@ -209,32 +204,24 @@ class Active:
 
 @define(eq=False)
 class Run:
-    """One run of a graph by a session: a step, or an update of one clone.
+    """One run of a graph by a session: a step, or an update of one clone."""
 
-    Attributes:
-        ops: The numbers of the ops that it runs.
-        waiting: For each op of the graph, the number of inputs that are not there yet.
-        left: How many of the ops have not ended.
-        number: The number of the run among those that go on at the same time.
-        done: The times in seconds at which its rounds ended.
-        asked: The numbers of the sends whose receivers have asked for the tensor in this round.
-        early: The tensors that were sent before they were asked for, by the numbers of their sends.
-        times: How many clones make the run, each for itself, so that its ops take as many times as long.
-        seen: What is seen of the run, if its clone stands for others; of the run of such others, what was
-            seen of the clone that stands for them.
-        shut: If it is of such others, how many ops each gate still waits for.
-    """
-
-    ops: Sequence[int]
+    ops: Sequence[int]  # the numbers of the ops that it runs
+    # For each op of the graph, the number of inputs that are not there yet.
     waiting: list[int] | defaultdict[int, int]
-    left: int
-    number: int
-    done: list[float] = field(factory=list)
+    left: int  # how many of the ops have not ended
+    number: int  # the number of the run among those that go on at the same time
+    done: list[float] = field(factory=list)  # the times in seconds at which its rounds ended
+    # The numbers of the sends whose receivers have asked for the tensor in this round.
     asked: set[int] = field(factory=set)
+    # The tensors that were sent before they were asked for, by the numbers of their sends.
     early: dict[int, Task] = field(factory=dict)
+    # How many clones make the run, each for itself, so that its ops take as many times as long.
     times: int = 1
+    # What is seen of the run, if its clone stands for others; of the run of such others, what was seen of the
+    # clone that stands for them.
     seen: Seen | None = None
-    shut: list[int] | None = None
+    shut: list[int] | None = None  # if it is of such others, how many ops each gate still waits for
 
 
 # --- what is seen of a clone that stands for others, which are not simulated (`others.py`) ----------------

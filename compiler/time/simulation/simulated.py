@@ -12,22 +12,17 @@ from compiler.topology import Device
 
 @frozen
 class Bar:
-    """An op while it ran.
-
-    Attributes:
-        thread: The number of the thread in its process; -1 for the stream of a GPU.
-        ready: When everything was there that it needs.
-        after: The index of the bar whose end let it begin: the last of its inputs, or what its thread did
-            before; None if it waited for nothing.
-        over: The index of the hop that brought its last input, or None if that came over no link.
-    """
+    """An op while it ran."""
 
     op: int
-    thread: int
-    ready: float
+    thread: int  # the number of the thread in its process; -1 for the stream of a GPU
+    ready: float  # when everything was there that it needs
     start: float
     end: float
+    # The index of the bar whose end let it begin: the last of its inputs, or what its thread did before; None
+    # if it waited for nothing.
     after: int | None
+    # The index of the hop that brought its last input, or None if that came over no link.
     over: int | None = None
 
 

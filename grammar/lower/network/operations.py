@@ -27,17 +27,14 @@ FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 @frozen
 class Tensors:
-    """The bindings of a `model` or `layer` block.
-
-    Attributes:
-        kinds: The kind of each binding: `input`, `tensor`, `shared` or `bad`.
-        of_model: Whether the block is the model, whose inputs are examples; those of a `layer` block can be
-            free weights too.
-    """
+    """The bindings of a `model` or `layer` block."""
 
     context: Context
+    # The kind of each binding: `input`, `tensor`, `shared` or `bad`.
     kinds: dict[str, str] = field(factory=dict)
     spans: dict[str, Span] = field(factory=dict)
+    # Whether the block is the model, whose inputs are examples; those of a `layer` block can be free weights
+    # too.
     of_model: bool = False
 
     def has(self, name: str) -> bool:

@@ -37,16 +37,12 @@ DECODED = {
 
 @frozen
 class Columns:
-    """The columns of a tensor.
-
-    Attributes:
-        columns: The columns, in the order of its elements.
-        scalar: Whether a single column was named without a glob. The tensor is a scalar, or the values of a
-            cell if the field is ragged.
-    """
+    """The columns of a tensor."""
 
     field: Field
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # the columns, in the order of its elements
+    # Whether a single column was named without a glob. The tensor is a scalar, or the values of a cell if the
+    # field is ragged.
     scalar: bool
 
     @property

@@ -218,14 +218,11 @@ class Column:
 
 @frozen(eq=False)
 class Table:
-    """A CSV file, which is read again by each method that needs it.
-
-    Attributes:
-        named: Whether the first row names the columns; else their names, or False for `column_1` and so on.
-    """
+    """A CSV file, which is read again by each method that needs it."""
 
     path: Path
     call: Span | None
+    # Whether the first row names the columns; else their names, or False for `column_1` and so on.
     named: bool | tuple[str, ...] = True
 
     @property

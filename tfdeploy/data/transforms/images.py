@@ -33,14 +33,11 @@ class Draws:
 
     They follow from the key of an example and a seed alone, so that an example gets the same numbers whatever
     the batch, the clone, the worker and the process that reads it, and also if a run is resumed.
-
-    Attributes:
-        which: The numbers of the draws. Different draws are independent.
-        numbers: At least 0 and below 1, a float32 tensor of shape [draws, rows].
     """
 
+    # The numbers of the draws. Different draws are independent.
     which: tuple[int, ...]
-    numbers: Any
+    numbers: Any  # at least 0 and below 1, a float32 tensor of shape [draws, rows]
 
     def uniform(self, draw: int) -> Any:
         """Return the numbers of a draw, of shape [rows]."""

@@ -120,14 +120,10 @@ class _Turn:
 
 @frozen
 class _Session:
-    """A session.
-
-    Attributes:
-        step: What makes a step, or a part of it. TensorFlow learns which of its ops are short, so there is
-            only one.
-    """
+    """A session."""
 
     session: Any
+    # What makes a step, or a part of it. TensorFlow learns which of its ops are short, so there is only one.
     step: Callable[[], Any]
 
 

@@ -85,14 +85,12 @@ class LinkMeasurement:
 
     What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
     several tensors, the sender hands over each of its products, or both at once.
-
-    Attributes:
-        used: Returns the processor time of both processes so far, in seconds.
     """
 
     large: int
     number: int
     steps: Mapping[str, Callable[[], Any]] = field(repr=False)
+    # Returns the processor time of both processes so far, in seconds.
     used: Callable[[], float] = field(repr=False)
     _found: dict[str, list[StepTime]] = field(factory=dict, repr=False)
 

@@ -71,13 +71,10 @@ def cores_used(rounds: Iterable[Round]) -> float:
 
 @define
 class TracedSteps:
-    """The times of the ops of a graph over several steps.
-
-    Attributes:
-        steps: The seconds and the number of kernels of each op, one entry for each step.
-    """
+    """The times of the ops of a graph over several steps."""
 
     known: frozenset[str] = field(repr=False)
+    # The seconds and the number of kernels of each op, one entry for each step.
     steps: list[dict[str, tuple[float, int]]] = field(factory=list, repr=False)
 
     @classmethod

@@ -39,13 +39,10 @@ Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "f
 
 @frozen
 class NoAnswer:
-    """Why there is no answer from a task.
+    """Why there is no answer from a task."""
 
-    Attributes:
-        kind: The kind of failure: `refused` if nothing listens, `silent` if no answer comes in time (as from
-            a process that is stopped), `foreign` if what listens is no TensorFlow server.
-    """
-
+    # The kind of failure: `refused` if nothing listens, `silent` if no answer comes in time (as from a
+    # process that is stopped), `foreign` if what listens is no TensorFlow server.
     kind: Kind
     words: str
 

@@ -49,20 +49,16 @@ class Standing:
 
 @define
 class ReplicaGroup(WorkerGroup):
-    """A worker's view of all workers, of which each has all weights.
+    """A worker's view of all workers, of which each has all weights."""
 
-    Attributes:
-        open_session: Opens a session for another graph on the same devices.
-        began: When the step that is being made has begun (`time.monotonic()`); None if none is.
-        owes: Whether an average is due that this worker does not have yet (local).
-        crew: The tasks that may train, if workers come and go; None if they do not.
-    """
-
+    # Opens a session for another graph on the same devices.
     open_session: Callable[[tf.Graph], Any] = field(kw_only=True, repr=False)
+    # When the step that is being made has begun (`time.monotonic()`); None if none is.
     began: float | None = None
     woken: bool = False
     step: int = 0
-    owes: bool = False
+    owes: bool = False  # whether an average is due that this worker does not have yet (local)
+    # The tasks that may train, if workers come and go; None if they do not.
     crew: Crew | None = field(default=None, repr=False)
 
     @property

@@ -56,17 +56,13 @@ APART = 1 << 32
 
 @frozen
 class Roster(JsonRecord):
-    """Who trains in a generation.
-
-    Attributes:
-        members: The numbers of the tasks that train; the first is the chief.
-        next: Who will probably train in the next generation; nobody if that is not known.
-    """
+    """Who trains in a generation."""
 
     number: Count
-    members: tuple[Count, ...]
+    members: tuple[Count, ...]  # the numbers of the tasks that train; the first is the chief
     seed: Count
     over: bool = False
+    # Who will probably train in the next generation; nobody if that is not known.
     next: tuple[Count, ...] = ()
 
 

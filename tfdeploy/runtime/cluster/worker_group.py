@@ -37,19 +37,14 @@ PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is 
 
 @define
 class WorkerGroup:
-    """One worker's view of all workers.
-
-    Attributes:
-        generation: The generation in which the worker trains. The chief begins a new one after each loss of
-            a task.
-        life: The number of the worker's own start within the generation.
-    """
+    """One worker's view of all workers."""
 
     engine: Engine = field(repr=False)
     stop: StopSignals = field(repr=False)
     say: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    # The generation in which the worker trains. The chief begins a new one after each loss of a task.
     generation: int = 0
-    life: int = 0
+    life: int = 0  # the number of the worker's own start within the generation
     _since: float = field(default=math.inf, init=False)  # when the wait for a bell has begun
 
     @property

@@ -446,18 +446,15 @@ class ReplicaLoop(WorkerLoop):
 
 @define
 class ChangingLoop(ReplicaLoop):
-    """The training of a worker that comes and goes, through all generations.
-
-    Attributes:
-        stream: The training data, as soon as this worker is about to train.
-        is_over: Whether the chief has said to this worker's server that training is over.
-    """
+    """The training of a worker that comes and goes, through all generations."""
 
     compiled: CompiledGraph = field(init=False, repr=False)
+    # The training data, as soon as this worker is about to train.
     stream: Stream = field(init=False, repr=False)
     target: SessionTarget = field(init=False, repr=False)
     open_stream: Callable[[], Stream] = field(kw_only=True, repr=False)
     crew: Crew = field(kw_only=True, repr=False)
+    # Whether the chief has said to this worker's server that training is over.
     is_over: Callable[[], bool] = field(kw_only=True, repr=False)
     is_chief: bool = field(default=False, init=False)
     _left: float | None = field(default=None, init=False)  # when it has said that it leaves

@@ -62,20 +62,17 @@ Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
 
 @frozen
 class TaskCommand:
-    """How the tasks of a cluster are started.
-
-    Attributes:
-        resume: The value of `--resume` for tasks that train. A task that is started again always resumes.
-        later: How tasks are started again, with a copy of the spec that is not changed meanwhile; None if it
-            makes no difference.
-    """
+    """How the tasks of a cluster are started."""
 
     spec: ir.Spec
     path: str
     options: tuple[str, ...] = ()
+    # The value of `--resume` for tasks that train. A task that is started again always resumes.
     resume: str = "auto"
     chief_options: tuple[str, ...] = ()
     trainer_options: tuple[str, ...] = ()
+    # How tasks are started again, with a copy of the spec that is not changed meanwhile; None if it makes no
+    # difference.
     later: TaskCommand | None = None
 
     def arguments(self, task: Task, *, again: bool) -> list[str]:

@@ -103,27 +103,21 @@ class Cluster:
 
 @frozen
 class Membership:
-    """The part of a process in a cluster.
-
-    Attributes:
-        task: The task of this process; None for a client, which is no task.
-        spec_sha256: The fingerprint of the spec, which must be the same for all processes of a run.
-        launch_failure: Returns why waiting for tasks cannot help any more, if the launcher has given up one.
-        listen_everywhere: Whether the server of this task may listen at every address, if its own host leads
-            to none of this machine's addresses.
-        launcher: The number of the launcher's process; None if there is none.
-        secret: The secret that the processes of the run share; None if it is not needed.
-        present: The tasks that take part now, if tasks come and go; None for all.
-    """
+    """The part of a process in a cluster."""
 
     cluster: Cluster
-    task: Task | None
-    spec_sha256: str
+    task: Task | None  # the task of this process; None for a client, which is no task
+    spec_sha256: str  # the fingerprint of the spec, which must be the same for all processes of a run
     given_by: GivenBy = "launch"
+    # Returns why waiting for tasks cannot help any more, if the launcher has given up one.
     launch_failure: Callable[[], Diagnostic | None] = field(default=lambda: None, eq=False, repr=False)
+    # Whether the server of this task may listen at every address, if its own host leads to none of this
+    # machine's addresses.
     listen_everywhere: bool = False
-    launcher: int | None = None
+    launcher: int | None = None  # the number of the launcher's process; None if there is none
+    # The secret that the processes of the run share; None if it is not needed.
     secret: Secret | None = field(default=None, eq=False, repr=False)
+    # The tasks that take part now, if tasks come and go; None for all.
     present: tuple[Task, ...] | None = None
 
     @property

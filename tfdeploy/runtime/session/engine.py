@@ -35,25 +35,20 @@ T = TypeVar("T")
 
 @frozen
 class StepReport:
-    """What is known of a step that was made.
+    """What is known of a step that was made."""
 
-    Attributes:
-        loss: The loss with regularisation, if the step was logged.
-        metrics: The values of the metrics by name, if the step was logged.
-        learning_rates: The learning rate of each group of weights by its glob; empty if the report is of one
-            clone alone.
-        summary: A serialised `tf.compat.v1.Summary`, if the graph makes one.
-        waited: The seconds until the examples of the step were ready; None if they are not measured.
-        applied: Whether the variables have changed. Under `mixed_float16` a step whose gradients are not
-            finite is skipped, and changes the scale of the loss alone.
-    """
-
-    loss: float
+    loss: float  # the loss with regularisation, if the step was logged
     data_loss: float
+    # The values of the metrics by name, if the step was logged.
     metrics: Mapping[str, float] = field(factory=dict)
+    # The learning rate of each group of weights by its glob; empty if the report is of one clone alone.
     learning_rates: Mapping[str, float] = field(factory=dict)
+    # A serialised `tf.compat.v1.Summary`, if the graph makes one.
     summary: bytes | None = field(default=None, repr=False)
+    # The seconds until the examples of the step were ready; None if they are not measured.
     waited: float | None = None
+    # Whether the variables have changed. Under `mixed_float16` a step whose gradients are not finite is
+    # skipped, and changes the scale of the loss alone.
     applied: bool = True
     returned: Any = field(default=None, eq=False, repr=False)
 
@@ -71,29 +66,25 @@ class StepReport:
 
 @define
 class Engine:
-    """A session on a compiled graph that can train.
-
-    Attributes:
-        monitor: Monitors the tasks of a cluster, or the threads of its workers.
-        lost: Returns whether a task was lost since the session was opened; None without a cluster.
-        assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
-            has seen it.
-        starters: The op that starts each stream, which is as old as the graph.
-        on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
-        restored: Whether what is evaluated is as a checkpoint had it, of which other workers know nothing.
-    """
+    """A session on a compiled graph that can train."""
 
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
+    # Monitors the tasks of a cluster, or the threads of its workers.
     monitor: HealthMonitor = field(factory=HealthMonitor, repr=False)
     activity: Activity = field(factory=Activity, repr=False)
+    # Returns whether a task was lost since the session was opened; None without a cluster.
     lost: Callable[[], bool] | None = field(default=None, repr=False)
     files: ServerFiles = field(factory=ServerFiles, repr=False)
+    # The full name of the device on which TensorFlow ran each op, by op name, as far as `traced` has seen it.
     assigned: dict[str, str] = field(factory=dict, repr=False)
     closing: float = PATIENCE
+    # If it is set, steps are run with times of every op, and it is called with them.
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
+    # The op that starts each stream, which is as old as the graph.
     starters: dict[Stream, Any] = field(factory=dict, repr=False)
+    # Whether what is evaluated is as a checkpoint had it, of which other workers know nothing.
     restored: bool = False
     _kept: dict[str, Callable[..., Any]] = field(factory=dict, repr=False)  # what is run again and again
     _has_evaluated: bool = field(default=False, repr=False)

@@ -127,21 +127,16 @@ MOST_SKIPPED = 40  # steps in a row; each halves the scale of the loss, which st
 
 @frozen
 class StepResult:
-    """A step that is done, or several steps of different workers together.
-
-    Attributes:
-        loss: The loss without regularisation.
-        report: The report of the step, if it was asked for.
-        waited: The seconds in which the step has waited for data, as a mean over the clones; None if they are
-            not measured.
-        steps: By how many the global step has moved. It may be 0 or more than 1 if other workers count into
-            the same global step.
-    """
+    """A step that is done, or several steps of different workers together."""
 
     examples: int
-    loss: float
-    report: StepReport | None = None
+    loss: float  # the loss without regularisation
+    report: StepReport | None = None  # the report of the step, if it was asked for
+    # The seconds in which the step has waited for data, as a mean over the clones; None if they are not
+    # measured.
     waited: float | None = None
+    # By how many the global step has moved. It may be 0 or more than 1 if other workers count into the same
+    # global step.
     steps: int = 1
     applied: bool = True
 

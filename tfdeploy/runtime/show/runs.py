@@ -34,14 +34,11 @@ SCORES = ("loss", "data_loss", "learning_rate", "examples_per_second")
 
 @frozen
 class Curve:
-    """A curve over the steps.
-
-    Attributes:
-        points: The step and the value of each point, in the order of the steps. Values that are not finite
-            are left out.
-    """
+    """A curve over the steps."""
 
     label: str
+    # The step and the value of each point, in the order of the steps. Values that are not finite are left
+    # out.
     points: tuple[tuple[int, float], ...]
 
     @property

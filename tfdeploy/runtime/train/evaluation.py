@@ -247,26 +247,23 @@ def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:
 
 @define
 class Evaluations:
-    """Evaluates the splits of a run, and records the scores in its history and its event files.
-
-    Attributes:
-        stop: The signals of the process. An evaluation ends early if one has been received.
-        tracker: Compares the evaluations of the watched split; None if the spec does not ask for the best.
-        scores: The latest scores of each split, and their step.
-        doubted: The splits of which an evaluation had a score without a value, which is told once.
-        counted: The splits of which an evaluation had a value of the score that is compared, or of the loss.
-    """
+    """Evaluates the splits of a run, and records the scores in its history and its event files."""
 
     engine: Engine
     streams: Mapping[SplitName, Stream]
     history: History
     events: Events
     reporter: Reporter
+    # The signals of the process. An evaluation ends early if one has been received.
     stop: StopSignals
     clock: Clock
+    # Compares the evaluations of the watched split; None if the spec does not ask for the best.
     tracker: BestTracker | None = None
+    # The latest scores of each split, and their step.
     scores: dict[SplitName, tuple[int, Scores]] = field(factory=dict)
+    # The splits of which an evaluation had a score without a value, which is told once.
     doubted: set[SplitName] = field(factory=set)
+    # The splits of which an evaluation had a value of the score that is compared, or of the loss.
     counted: set[SplitName] = field(factory=set)
 
     @property

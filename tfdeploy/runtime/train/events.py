@@ -70,19 +70,15 @@ class _Writer:
 
 @define
 class Events:
-    """The event files of a run, each of which is opened when it is first needed.
+    """The event files of a run, each of which is opened when it is first needed."""
 
-    Attributes:
-        directory: The folder with a folder of event files for each split.
-        purge_from: The first step that this process will make. TensorBoard ignores what earlier processes
-            have written about this step and later ones.
-        guard: Checks before each event that the run directory still exists; None for no check.
-    """
-
-    directory: Path
+    directory: Path  # the folder with a folder of event files for each split
     graph: Any = field(repr=False)
     wanted: bool = True
+    # The first step that this process will make. TensorBoard ignores what earlier processes have written
+    # about this step and later ones.
     purge_from: int | None = None
+    # Checks before each event that the run directory still exists; None for no check.
     guard: DirectoryGuard | None = None
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
@@ -204,16 +200,12 @@ TRACE = "trace.json"
 
 @define
 class Profile:
-    """Profiles steps after the first one; `before` and `after` are to be called around each step.
-
-    Attributes:
-        steps: How many steps are profiled for each of the two kinds of profile.
-        say: Called with a line about the memory that steps of the second kind have taken.
-    """
+    """Profiles steps after the first one; `before` and `after` are to be called around each step."""
 
     engine: Engine = field(repr=False)
     directory: Path
-    steps: int
+    steps: int  # how many steps are profiled for each of the two kinds of profile
+    # Called with a line about the memory that steps of the second kind have taken.
     say: Callable[[str], None] = field(repr=False)
     _made: int = 0
     _profiling: bool = False

@@ -302,13 +302,10 @@ def _values(case: Case) -> set[tuple[str, object]]:
 
 @frozen
 class SelectedCases:
-    """The cases that are verified.
-
-    Attributes:
-        left_out: The reasons why other combinations are not allowed, each with their number.
-    """
+    """The cases that are verified."""
 
     cases: tuple[Case, ...]
+    # The reasons why other combinations are not allowed, each with their number.
     left_out: tuple[tuple[str, int], ...]
 
 

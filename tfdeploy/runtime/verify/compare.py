@@ -22,14 +22,10 @@ PLAIN = ir.Call("add_n")
 
 @frozen
 class Trajectory:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        losses: The loss of each step, or of each update in async.
-        values: The values of all variables at the end, by their names in a checkpoint.
-    """
-
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # the loss of each step, or of each update in async
+    # The values of all variables at the end, by their names in a checkpoint.
     values: Mapping[str, Any] = field(repr=False)
 
 
@@ -199,18 +195,14 @@ as any other; `spread` tells of which variables this is so.
 
 @frozen
 class Differences:
-    """The largest relative differences between two trainings.
-
-    Attributes:
-        evaluated: The difference of the loss of an evaluation from that of the exported model.
-        rounded: The variables that differ by no more than rounding moves them, and do not count.
-    """
+    """The largest relative differences between two trainings."""
 
     weights: float
     slots: float
     losses: float
     worst: str = ""
-    evaluated: float = 0.0
+    evaluated: float = 0.0  # the difference of the loss of an evaluation from that of the exported model
+    # The variables that differ by no more than rounding moves them, and do not count.
     rounded: tuple[str, ...] = ()
 
     @property
@@ -395,17 +387,13 @@ def slot_of(name: str) -> str:
 
 @frozen
 class CompressedSums:
-    """The sums of a graph with shared variables, as workers make them.
-
-    Attributes:
-        dense: The name of the tensor of each sum, and those of the gradients of all clones.
-        rows: The names of the tensors with sums of rows.
-    """
+    """The sums of a graph with shared variables, as workers make them."""
 
     compression: Cast | PowerSGD
     workers: int
+    # The name of the tensor of each sum, and those of the gradients of all clones.
     dense: Mapping[str, tuple[str, Sequence[str]]]
-    rows: Sequence[str]
+    rows: Sequence[str]  # the names of the tensors with sums of rows
 
     @classmethod
     def of(cls, compiled: CompiledGraph, call: ir.Call, workers: int) -> CompressedSums:

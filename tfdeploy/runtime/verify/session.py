@@ -78,24 +78,18 @@ COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected
 
 @frozen
 class Options:
-    """The options of a verification.
-
-    Attributes:
-        synthetic: Whether the examples are made up, and not the spec's own.
-        tolerance: The largest relative difference that passes; None for that of the precision.
-        launch: Whether combinations for a cluster run on processes of this machine.
-        kill: Whether one of these processes is killed in each combination, which is then begun again.
-        flags: Options of the command line for these processes.
-        say: Called with the output of these processes.
-    """
+    """The options of a verification."""
 
     steps: int = 5
     quick: bool = False
-    synthetic: bool = False
+    synthetic: bool = False  # whether the examples are made up, and not the spec's own
+    # The largest relative difference that passes; None for that of the precision.
     tolerance: float | None = None
-    launch: bool = False
+    launch: bool = False  # whether combinations for a cluster run on processes of this machine
+    # Whether one of these processes is killed in each combination, which is then begun again.
     kill: bool = False
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # options of the command line for these processes
+    # Called with the output of these processes.
     say: Callable[[str], None] = field(default=lambda _: None, eq=False, repr=False)
 
 
@@ -110,17 +104,14 @@ class Outcome:
 
 @define
 class Verification:
-    """Verifies one spec.
-
-    Attributes:
-        depends_on_clones: Whether results depend on how examples are spread over clones.
-    """
+    """Verifies one spec."""
 
     spec: ir.Spec = field(repr=False)
     options: Options = field(factory=Options)
     setup: TrialSetup = field(init=False, repr=False)
     selected: SelectedCases = field(init=False, repr=False)
     weights: frozenset[str] = field(init=False, repr=False)
+    # Whether results depend on how examples are spread over clones.
     depends_on_clones: bool = field(init=False)
     _references: dict[Any, Trajectory] = field(factory=dict, init=False, repr=False)
     _moved: dict[Any, dict[str, float]] = field(factory=dict, init=False, repr=False)

@@ -116,14 +116,11 @@ COMBINATION = "a combination"  # what is being done, in messages
 
 @frozen
 class LocatedSession:
-    """A session of a graph that is verified.
-
-    Attributes:
-        lost: Returns whether a task of the cluster was lost; None if the session is of this process alone.
-    """
+    """A session of a graph that is verified."""
 
     session: Any = field(repr=False)
     compiled: CompiledGraph = field(repr=False)
+    # Returns whether a task of the cluster was lost; None if the session is of this process alone.
     lost: Callable[[], bool] | None = field(default=None, repr=False)
 
     def run(self, fetches: Any, feed: Any = None) -> Any:
@@ -230,21 +227,18 @@ _servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a proces
 
 @frozen
 class TrialSetup:
-    """What all trials of a spec have in common.
-
-    Attributes:
-        start: The values with which every trial begins, by their names in a checkpoint.
-        servers: The servers on which combinations for a cluster run; None for devices of this process.
-        states: What layers have learnt from the data, by their paths.
-        towers: The graphs of single towers by their number of examples, which references share.
-    """
+    """What all trials of a spec have in common."""
 
     traces: Traces = field(repr=False)
     seed: int
     arrays: Arrays = field(repr=False)
+    # The values with which every trial begins, by their names in a checkpoint.
     start: Arrays = field(factory=dict, repr=False)
+    # The servers on which combinations for a cluster run; None for devices of this process.
     servers: LaunchedServers | None = None
+    # What layers have learnt from the data, by their paths.
     states: Mapping[str, State] = field(factory=dict, repr=False)
+    # The graphs of single towers by their number of examples, which references share.
     towers: dict[int, FedGraph] = field(factory=dict, repr=False)
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:

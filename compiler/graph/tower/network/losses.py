@@ -29,18 +29,13 @@ _BY_WEIGHTS = "mean_with_sample_weight"  # the reduction that divides by the sum
 
 @frozen
 class MeasuredLoss:
-    """A loss over a batch, as scalars of float32.
+    """A loss over a batch, as scalars of float32."""
 
-    Attributes:
-        value: What Keras returns if there is no weight. Else Keras would return `value / weight`, and zero if
-            the weight is zero. Both are means over the batch.
-        weight: The weight by which the value is divided, or None.
-        joins_examples: Whether the loss depends on the batch as a whole, so that it is not a mean over
-            examples.
-    """
-
+    # What Keras returns if there is no weight. Else Keras would return `value / weight`, and zero if the
+    # weight is zero. Both are means over the batch.
     value: tf.Tensor
-    weight: tf.Tensor | None = None
+    weight: tf.Tensor | None = None  # the weight by which the value is divided, or None
+    # Whether the loss depends on the batch as a whole, so that it is not a mean over examples.
     joins_examples: bool = False
 
 

@@ -57,7 +57,7 @@ WIDTH = 60  # characters of a fault that are printed
 # Seconds of processor time. A fault that makes tests take much longer than they take is seen.
 LEAST, TIMES = 30.0, 5.0
 IMPORTING = 30.0
-OF_A_FILE = 4.0  # for which the tests of a file are run to see which lines they run
+OF_A_FILE = 8.0  # for which the tests of a file are run to see which lines they run
 OF_A_FILE_IN_FULL = 10.0  # the same for tests marked `full`, many of which take seconds
 
 

@@ -39,7 +39,8 @@ def contents(path: str) -> bytes | Diagnostic:
     except FileNotFoundError:
         return files.missing(path=path)
     except OSError as error:
-        return files.unreadable(None, path=path, reason=system_reason(error))
+        specs = sorted(map(str, Path(path).glob(f"*{SUFFIX}")))  # if it is a folder
+        return files.unreadable(None, path=path, reason=system_reason(error), specs=specs)
     return data
 
 

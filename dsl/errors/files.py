@@ -26,7 +26,9 @@ included_too_deeply = Wording(
     notes=("its blocks would be missing from the spec",),
     help="include the files from the spec itself, which may include any number of them",
 )
-unreadable = Wording("TFD191: {path:in_full} cannot be read: {reason}", file="{path}")
+unreadable = Wording(
+    "TFD191: {path:in_full} cannot be read: {reason}", help="name a spec in it: {specs?:some}", file="{path}"
+)
 not_a_spec = Wording(
     "TFD194: {path:in_full} is not included: it is no spec",
     text="cannot be included",

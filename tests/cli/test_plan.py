@@ -98,6 +98,18 @@ def test_a_map_from_a_file(command: Command, map_file: str) -> None:
     assert command("plan", ".", "--filter", "clone_1", "--depth", "1").out == done.out
 
 
+def test_a_folder_without_a_map(command: Command) -> None:
+    """The specs in it are named, of which one may have been meant."""
+    command.write("runs/a/spec.tfdeploy", SPEC)
+    for words in (["plan"], ["why", "hidden/kernel"], ["evaluate"]):
+        done = command(*words[:1], "runs/a", *words[1:])
+        assert done.code == 2
+        assert done.err.startswith(
+            "error[TFD191]: `runs/a` cannot be read: is a directory\n"
+            "  = help: name a spec in it: `runs/a/spec.tfdeploy`\n"
+        )
+
+
 def test_colour_is_there_where_it_is_asked_for(command: Command, map_file: str) -> None:
     """Also if no terminal shows it."""
     assert "\x1b[1mdevice" in command("plan", map_file, "--color", "always").out

@@ -189,8 +189,9 @@ def map_file(path: str) -> str | None:
 
     A run directory, or a folder of `compile`, means the map in it.
     """
-    if os.path.isdir(path):  # noqa: PTH112 Path.is_dir raises OSError for a name that is too long
-        return str(Path(path) / FILE)
+    inside = os.path.join(path, FILE)  # noqa: PTH118 Path.exists raises OSError for a name that is too long
+    if os.path.lexists(inside):
+        return inside
     return path if path.endswith(".json") else None
 
 

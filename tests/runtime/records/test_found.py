@@ -144,7 +144,13 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = load("runs")
     done = CliRunner().invoke(command, ["--sort", "f1", "--json"])
     assert [each["directory"] for each in json.loads(done.stdout)] == ["runs/b", "runs/a", "runs/c"]
-    for words, code in ((["elsewhere"], "TFD775"), (["--sort", "recall"], "TFD745")):
+    again = CliRunner().invoke(command, ["runs/b", "runs", "--json"])
+    assert [each["directory"] for each in json.loads(again.stdout)] == ["runs/b", "runs/a", "runs/c"]
+    for words, code in (
+        (["elsewhere"], "TFD775"),
+        (["runs", "elsewhere"], "TFD775"),
+        (["--sort", "recall"], "TFD745"),
+    ):
         done = forked.run([forked.sys.executable, "-m", "tfdeploy", "runs", *words], cwd=tmp_path, text=True)
         assert (done.returncode, code in done.stderr) == (2, True)
 

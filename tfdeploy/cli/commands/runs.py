@@ -43,8 +43,9 @@ def runs_command(
 
     places = folders or (RUNS,)
     found = list(runs_below(places))
-    if not found:
-        raise RunError(errors.no_runs(folders=list(map(str, places))))
+    missing = [each for each in folders if not each.exists()]
+    if missing or not found:
+        raise RunError(errors.no_runs(folders=list(map(str, missing or places))))
     if sort is not None:
 
         def key(run: FoundRun) -> tuple[bool, float]:

@@ -91,12 +91,16 @@ def settings_of(spec: Path) -> dict[str, str]:
 
 
 def runs_below(folders: Iterable[Path]) -> Iterator[FoundRun]:
-    """Yield the runs in folders and below, sorted by name; a run directory is not looked into."""
+    """Yield the runs in folders and below, sorted by name, each once; a run directory is not looked into."""
+    known = set[Path]()
     for folder in folders:
         for place, names, _ in os.walk(folder):
             if is_marked(Path(place)):
                 names.clear()
-                yield FoundRun.at(Path(place))
+                whole = Path(place).resolve()
+                if whole not in known:
+                    known.add(whole)
+                    yield FoundRun.at(Path(place))
             names[:] = sorted(each for each in names if not each.startswith("."))
 
 

@@ -21,7 +21,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     Args:
         name: The unknown name. A name of more than 40 characters has no suggestion.
-        known: The known names, in any order.
     """
     if len(name) > _LONGEST:
         return None

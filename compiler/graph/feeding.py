@@ -153,7 +153,6 @@ def cut_micro_batches(
 
     Args:
         piece: The tensors of the clone's batch by name, of shape [examples, ...].
-        micro_batches: The number of micro-batches, which divides the number of examples.
 
     Returns:
         The tensors by name, of shape [micro_batches, examples / micro_batches, ...].
@@ -222,7 +221,6 @@ def _of_one_size(tensors: Sequence[tf.Tensor], padding: float) -> list[tf.Tensor
     """Return tensors filled up behind to the largest of their sizes along all axes but the first.
 
     Args:
-        tensors: Batches of an input that has axes without a fixed size.
         padding: What its batches are filled with; texts are filled with empty ones.
     """
     value = tf.constant("" if tensors[0].dtype == tf.string else padding, tensors[0].dtype)

@@ -81,7 +81,6 @@ def without_tensors(made: T, graph: tf.Graph) -> T:
 
     Args:
         made: The object; it may be a list of objects, or a tensor itself.
-        graph: The graph in which it was made or built.
     """
     if not graph.get_operations():
         return made

@@ -258,7 +258,6 @@ def _work_of_many(
         pair: The graphs with a few clones and with somewhat more, each with its grid.
         patterns: The names in the graph with a few, with places for the numbers of tasks alone if the clones
             of a task are not alike.
-        fold: Whether one task may stand for others.
     """
     (few, _), (more, grid_of_more) = pair
     if isinstance(plan, WorkerPlan):

@@ -26,12 +26,7 @@ def build_summaries(
     updates: Updates,
     weights: Mapping[str, Tensor],
 ) -> Tensor | None:
-    """Return one tensor with all summaries of a step, or None if the spec has none.
-
-    Args:
-        parts: The parts of the loss by their tags.
-        weights: What `read_weights` gives.
-    """
+    """Return one tensor with all summaries of a step, or None if the spec has none."""
     wanted = assembly.plan.spec.train.summaries
     if wanted == "none":
         return None

@@ -206,7 +206,6 @@ def in_order(
     """Return things and what they need, each after those that it needs; without recursion, for long chains.
 
     Args:
-        report_circle: Reports things that need each other in a circle.
         first_only: Whether further circles with what led to a circle are not reported.
     """
     done: dict[Key, None] = {}

@@ -104,10 +104,6 @@ def fitted(
 ) -> Fitted:
     """Return what feeds the inputs of a model: by their names, else by what they take, in their order.
 
-    Args:
-        labels: Those that are compared with outputs.
-        classes: The numbers of classes of labels.
-
     Raises:
         RunError: Nothing fits an input.
     """

@@ -238,7 +238,6 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
     """Return a value of a configuration as the language has it.
 
     Args:
-        config: The value, made of what JSON knows.
         argument: The argument that it is for, if its category is known.
 
     Raises:

@@ -74,8 +74,6 @@ def prove(
     Args:
         spec: The spec, as it was read from its file, beside which its vocabularies are.
         model: The Keras model. It is not changed.
-        config: What `compile` was given.
-        weights: The file of weights to write.
 
     Raises:
         DifferentError: The spec and the model differ.

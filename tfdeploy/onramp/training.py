@@ -114,7 +114,6 @@ def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
 
     Args:
         given: One, or a list or a dictionary of them, as Keras serializes them; names stay names.
-        get: What makes one of its description.
     """
     if isinstance(given, list | tuple):
         return [objects_of(each, get) for each in given]

@@ -255,7 +255,6 @@ def apply_alone(
 
     Args:
         gradient: The gradient, of the shape of the variable.
-        rate: The learning rate, a scalar.
         decays: Whether the variable decays by the optimizer's `weight_decay`.
     """
     if decays:

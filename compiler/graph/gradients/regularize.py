@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from inspect import unwrap
 
 import keras
@@ -63,10 +64,6 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     regularizer, values, placed = whole.info.regularizer, values_of(gradient), variable.beside(copy)
     if regularizer is None:
         return gradient
-
-    def slope_of(weight: tf.Tensor) -> tf.Tensor | None:
-        return _slope_of(regularizer, weight)
-
     scope = f"{assembly.scope}/{copy_name(variable.name, copy)}"
     at = Spot(assembly.ledger.writer("update"), scope, placed)
     own = evolve(at, scope=at.name("regularizer"))
@@ -76,7 +73,7 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     late = assembly.plan.update.recompute is not None
     waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()
     told = {"owner": regularizer, "kind": "slope", "ended_after": waits, "needed_only": True}
-    slope = write_traced(own, slope_of, weight, **told)
+    slope = write_traced(own, partial(_slope_of, regularizer), weight, **told)
     if slope is None:
         return gradient
     if isinstance(variable, VariablePart):

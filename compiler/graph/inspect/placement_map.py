@@ -159,9 +159,7 @@ def _forward_rows(compiled: CompiledGraph, graph: tf.Graph, source: int, target:
     """Add ops that copy rows from the boxes of a worker into those of another one, and return them.
 
     Args:
-        compiled: The graph of the first worker.
         graph: A copy of it. Boxes that it has of one of the workers only are left alone.
-        source: The number of the worker whose boxes have the rows.
         target: The number of the other one; nothing is copied to the worker itself.
     """
     copies = []

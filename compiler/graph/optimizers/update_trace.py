@@ -67,7 +67,6 @@ def trace_update(
     """Return the update of a weight by a Keras optimizer.
 
     Args:
-        make: Makes the optimizer, each time a new one.
         label: What the names of its slots begin with.
         weight: The weight; its name is the path that the optimizer sees.
 

@@ -381,7 +381,6 @@ class Passes:
         If a change needs examples that follow, those after the last one are the first of the next pass.
 
         Args:
-            consumed: How many examples were consumed, over all passes; a number, or a tensor of one.
             size: The number of examples of a pass. If it is known, earlier passes are not read.
         """
         epoch, skip = (consumed // size, consumed % size) if size else (0, 0)

@@ -184,7 +184,6 @@ class Stream:
             size: The number of examples in a batch; the last may be smaller.
             used: How many examples of the stream have been used, of which only those are returned that may be
                 among them; None for all.
-            start: How many of them are left out.
         """
         first, stop = self._used()
         if used is not None and not any(isinstance(each, Bucket) for each in self.transforms):

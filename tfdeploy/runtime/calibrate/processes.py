@@ -71,7 +71,6 @@ def _rate(work: list[tuple[int, float]], otherwise: float) -> float:
     """Return the work per second of all long ops together, so that the longest count most.
 
     Args:
-        work: The work and the seconds of each op.
         otherwise: The rate if there is no long op, whose time would not be that of its start.
     """
     found = [(amount, seconds) for amount, seconds in work if seconds >= LONG and amount]

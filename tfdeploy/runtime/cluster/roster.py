@@ -295,8 +295,6 @@ class Crew:
         """Raise RunError if tasks have been missing for too long.
 
         Args:
-            missing: Returns the tasks in words.
-            why: What they are needed for.
             begun: Since when they have been missing (`time.monotonic()`).
         """
         train, waited = self.spec.train, time.monotonic() - begun

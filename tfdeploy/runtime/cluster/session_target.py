@@ -140,7 +140,6 @@ class SessionTarget:
         The session is closed before its server is shut down, because a server that is gone closes none.
 
         Args:
-            engine: The session of the chief, or of the only process.
             group: The chief's view of all workers that have graphs of their own; None if there are none.
         """
         if group is not None:

@@ -322,12 +322,9 @@ def select_cases(
     """Select the cases for a spec.
 
     Args:
-        sparse: Whether a gradient consists of rows of a table.
         pack: The size of a bucket of packed gradients, in bytes.
-        quick: Whether a sample is enough.
         whole: Whether clones that make a step together compute the same as one clone on their whole batch. If
             not, there is no reference for the updates of a worker with several clones.
-        launch: Whether a cluster of processes runs the cases.
         uncut: For placements that cut variables or slots, why those of the spec cannot be cut.
     """
     kept: list[Case] = []

@@ -179,8 +179,19 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
     nearness = covering.Nearness(tmp_path)
     assert nearness.named("compiler/stamp/places.py") == {found[0], found[1], found[4]}
     assert [nearness.slowness(each) for each in found] == [0, 0, 0, 0, 2, 0]
+    speaking = "tests/cli/test_speaking.py"
+    (tmp_path / speaking).write_text("# of a deed")
+    assert covering.Nearness(tmp_path).candidates("compiler/stamp/places.py", "deed")[2] == speaking
     assert nearness.candidates("compiler/stamp/__init__.py")[0] == found[1]
     assert nearness.named("compiler/stamp/__init__.py") == {found[1], found[4]}
+
+
+def test_a_line_has_the_name_of_its_function_or_of_what_it_makes() -> None:
+    """The innermost function counts, and outside of all the variable."""
+    found = [covering.name_at(MODULE, line) for line in range(1, MODULE.count("\n") + 1)]
+    assert [(at, name) for at, name in enumerate(found, 1) if name][:1] == [(3, "HALF")]
+    assert set(found[5:10]) == {"", "half"}
+    assert set(found[11:]) == {"", "sign"}
 
 
 def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

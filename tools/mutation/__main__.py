@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, frozen
 
 from tests.forked import SETTINGS
-from tools.mutation.covering import MOST_FILES, MOST_FILES_UNRUN, MOST_TESTS, Covering, Nearness
+from tools.mutation.covering import MOST_FILES, MOST_FILES_UNRUN, MOST_TESTS, Covering, Nearness, name_at
 from tools.mutation.mutants import Mutant, mutants_of
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class Attempts:
         self._fresh = fresh
         self._coverings = Covering.of_sample(FOLDER, sample)
         self._nearness = Nearness(ROOT)
+        self._nearest: dict[Mutant, list[str]] = {}
         every = list(self._nearness.imports)
         wanted = [each for each in every if any(each.startswith(start) for start in measure)]
         self._wanted = sorted(wanted, key=self._nearness.slowness)
@@ -255,7 +256,10 @@ class Attempts:
         return covering.of((mutant.path, mutant.line), self._nearness.named(mutant.path))
 
     def _near(self, mutant: Mutant) -> list[str]:
-        return self._nearness.candidates(mutant.path)[:MOST_FILES_UNRUN]
+        if mutant not in self._nearest:
+            name = name_at((ROOT / mutant.path).read_text(encoding="utf-8"), mutant.line)
+            self._nearest[mutant] = self._nearness.candidates(mutant.path, name)[:MOST_FILES_UNRUN]
+        return self._nearest[mutant]
 
     def _measure_wanted(self, file: str) -> None:
         server = self._trees.get()

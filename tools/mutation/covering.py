@@ -212,8 +212,15 @@ class Nearness:
             if module in names or PurePosixPath(path).stem == f"test_{stem}"
         }
 
-    def candidates(self, source: str) -> list[str]:
-        """Return the files of tests, the nearest to a file of the source first."""
+    def candidates(self, source: str, name: str = "") -> list[str]:
+        """Return the files of tests, the nearest to a file of the source first.
+
+        Args:
+            source: The file.
+            name: The function or variable that the fault is in. Tests with its name are near if they are few.
+        """
+        speaking = {path for path, words in self.words.items() if name in words}
+        speaking = speaking if len(speaking) <= MOST_FILES else set()
         own = PurePosixPath(source)
         module, stem = _module_of(source)
         parts = own.parts[1:] if own.parts[0] == "tfdeploy" else own.parts
@@ -228,7 +235,7 @@ class Nearness:
                 kind = 0
             elif module in self.imports[path]:
                 kind = 1
-            elif words & set(test.stem.split("_")[1:]):
+            elif path in speaking or words & set(test.stem.split("_")[1:]):
                 kind = 2
             elif test.parent == folder:
                 kind = 3
@@ -266,6 +273,25 @@ def _imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def name_at(source: str, line: int) -> str:
+    """Return the name of the innermost function around a line, else of what the line makes; or nothing."""
+    nodes = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.stmt)]
+    around = [each for each in nodes if each.lineno <= line <= (each.end_lineno or 0)]
+    for each in reversed(around):
+        match each:
+            case ast.FunctionDef(name=name):
+                return name
+            case _:
+                pass
+    for each in reversed(around):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                return name
+            case _:
+                pass
+    return ""
 
 
 def marked(source: str, numbers: Mapping[int, int], file: str) -> str:

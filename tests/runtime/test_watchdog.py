@@ -127,7 +127,9 @@ def test_from_python_a_run_that_is_stuck_can_be_ended(tmp_path: Path) -> None:
 def test_the_first_of_a_kind_says_little_about_the_others() -> None:
     """It builds what the others use; a signal ends it sooner than what goes on after it."""
     activity = Activity()
-    assert (activity.patience, activity.patience_to_end) == (math.inf, math.inf)
+    assert (activity.patience, activity.patience_to_end) == (math.inf, module.LEAST)
+    activity.note_progress()
+    assert (activity.patience, activity.patience_to_end) == (math.inf, module.LEAST)
     with activity.doing("step 1", kind="step"):
         assert (activity.patience, activity.patience_to_end) == (module.AT_FIRST, module.LEAST)
     times = module.Times()
@@ -200,6 +202,31 @@ def test_a_session_that_does_not_open_can_be_interrupted(tasks: Tasks, replicati
     assert run.end() == 130
     assert "SIGINT has ended the run, which had made no progress in setting the initial values" in run.text
     assert f"ps:0 at {tasks.address(0)} for " in run.text
+
+
+AT_THE_DATA = STOPPING.replace("cluster.session_target import SessionTarget", "train import run as module")
+AT_THE_DATA = AT_THE_DATA.replace("SessionTarget.session", "module.feed_training")
+AT_THE_DATA = AT_THE_DATA.replace("def session", "def feed").replace("= session", "= feed")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("replication", ["in_graph", "between_graph"])
+def test_no_wait_before_the_first_step_outlasts_a_signal(tasks: Tasks, replication: str) -> None:
+    """A server stops when the training data are about to be read, after all variables have been set."""
+    own = ["--set", f"update.replication={replication}"]
+    servers = [tasks.serve("ps:0", *own)]
+    if replication == "in_graph":
+        servers += [tasks.serve(f"worker:{each}", *own) for each in range(2)]
+    else:
+        own += ["--task", "worker:0"]
+    for each in servers:
+        each.until("listens")
+    victim = servers[-1].pid
+    run = tasks.start_script(AT_THE_DATA, str(victim), "compile-and-run", str(tasks.spec), *own)
+    run.until("stopped")
+    run.send(signal.SIGINT)
+    assert run.end() == 130
+    assert "SIGINT has ended the run, which had made no progress in beginning to read the " in run.text
 
 
 def parent_of(pid: int) -> int | None:

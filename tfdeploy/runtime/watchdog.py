@@ -137,7 +137,7 @@ class Activity:
     @property
     def patience_to_end(self) -> float:
         """The seconds without progress after which a signal ends the run, if it does not end by itself."""
-        return LEAST if self._kind and self._kind not in self._times else self.patience
+        return self.patience if self._kind and self._kind in self._times else LEAST
 
     def waits_for(self) -> list[str]:
         """Return what the run is known to wait for, in words, without asking anybody."""

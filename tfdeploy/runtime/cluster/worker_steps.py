@@ -25,7 +25,7 @@ from tfdeploy.runtime.cluster.replica_group import LEAVING, LOOK_EVERY, ReplicaG
 from tfdeploy.runtime.cluster.roster import SAY_AFTER, Changed, Crew, Roster, order
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
-from tfdeploy.runtime.session.data import feed_training
+from tfdeploy.runtime.session.data import BEGINNING, feed_training
 from tfdeploy.runtime.session.engine import Engine, Refused, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
 from tfdeploy.runtime.session.steps import StepResult, Steps, SyncSteps
@@ -287,8 +287,9 @@ class WorkerLoop:
         group = self.target.group(engine, self.stop, lambda _: None)
         try:
             with engine.monitor.during("for the chief and the variables"):
-                self.target.reach(engine, self.stop.check)
-                self._report_loss(group)
+                with engine.activity.doing("reaching the chief and the variables"):
+                    self.target.reach(engine, self.stop.check)
+                    self._report_loss(group)
                 return self._train(group)
         except tf.errors.OpError as fault:
             if not is_lost_task(fault, engine.lost):
@@ -321,7 +322,8 @@ class WorkerLoop:
             if state.phase == FINISHED:
                 group.run(group.ops.leave)
                 return step
-            feed_training(group.engine, self.stream, state.examples)
+            with group.engine.activity.doing(BEGINNING):
+                feed_training(group.engine, self.stream, state.examples)
             try:
                 with located_examples(f"a step after {state.global_step}", group.engine, self.stream):
                     (self._updates if group.exchange.step is not None else self._gradients)(group)
@@ -410,7 +412,8 @@ class ReplicaLoop(WorkerLoop):
             elif state.phase == TAKING and group.generation == seen and group.can_take(state):
                 group.drain()
                 group.take(state.source, group.stands(state, state.source))
-                feed_training(group.engine, self.stream, group.standing().examples)
+                with group.engine.activity.doing(BEGINNING):
+                    feed_training(group.engine, self.stream, group.standing().examples)
                 group.run(group.meeting.ready, seen)
             elif group.generation != seen or state.phase == TAKING:
                 group.run(group.meeting.lose, seen)  # this process was not there when the others met

@@ -101,6 +101,8 @@ def part_of_batch(plan: Plan) -> tuple[int, int, int] | None:
 
 
 CONSUMED = "consumed"
+BEGINNING = "beginning to read the training data"
+"""What a run does meanwhile, in words that fit into a sentence."""
 
 
 def attach_part(compiled: CompiledGraph, starters: dict[Stream, Any], stream: Stream) -> None:

@@ -20,7 +20,7 @@ from tfdeploy.runtime.cluster.worker_steps import chief_steps
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.checkpoints import Checkpoints
-from tfdeploy.runtime.session.data import feed_training
+from tfdeploy.runtime.session.data import BEGINNING, feed_training
 from tfdeploy.runtime.session.engine import Engine, Refused, StepReport
 from tfdeploy.runtime.session.faults import located, located_examples
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
@@ -221,7 +221,8 @@ class Trainer:
         except Refused as fault:
             if not (steps.can_repeat and self.engine.has_only_read(fault)):
                 raise
-            feed_training(self.engine, self.stream, self.examples)  # so that the step reads the same again
+            with self.engine.activity.doing(BEGINNING):
+                feed_training(self.engine, self.stream, self.examples)  # so that the step reads the same
             return
         spent = time.perf_counter() - begun
         self.engine.progress()
@@ -313,7 +314,9 @@ class Trainer:
         """Add the reports of other workers about their own updates to the history."""
         if self._told is None:
             return
-        for worker, loss, data_loss, speed, metrics in self._told.new_reports():
+        with self.engine.activity.doing("reading what the workers report"):
+            told = list(self._told.new_reports())
+        for worker, loss, data_loss, speed, metrics in told:
             record = HistoryRecord(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
             self.history.append(record)
 

@@ -51,6 +51,7 @@ from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.records.store import BrokenCheckpoint
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import (
+    BEGINNING,
     feed_training,
     open_stream,
     require_readable,
@@ -411,10 +412,11 @@ class _Run:
         engine = trainer.engine
         owes = isinstance(trainer.group, ReplicaGroup) and trainer.group.owes
         if trainer.step < last or owes:
-            feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
-            if trainer.group is not None:
-                trainer.group.open(trainer.step, trainer.examples)
+            with self.activity.doing(BEGINNING):
+                feed_training(engine, trainer.stream, trainer.examples)
+                if trainer.group is not None:
+                    trainer.group.open(trainer.step, trainer.examples)
             trainer.train(last)
         self.reporter.ended()
         self._check(trainer, resumed)
@@ -502,7 +504,7 @@ class _Run:
 
     def _write_model(self, engine: Engine) -> None:
         self.guard.require()
-        with replacing(self.directory.model) as beside:
+        with self.activity.doing("writing the model"), replacing(self.directory.model) as beside:
             folder, base = beside.with_name(beside.name + FOLDER), str(folder_of(self.spec))
             write_keras_file(engine.compiled, engine.saving, engine.session.run, beside, folder, base=base)
 

@@ -34,11 +34,14 @@ SCORES = ("loss", "data_loss", "learning_rate", "examples_per_second")
 
 @frozen
 class Curve:
-    """A curve over the steps."""
+    """A curve over the steps.
+
+    Attributes:
+        points: The step and the value of each point, in the order of the steps. Values that are not finite
+            are left out.
+    """
 
     label: str
-    # The step and the value of each point, in the order of the steps. Values that are not finite are left
-    # out.
     points: tuple[tuple[int, float], ...]
 
     @property
@@ -79,7 +82,11 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 
 
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
-    """Read the curves of a score; raises RunError if a run has no history, or no run has the score."""
+    """Read the curves of a score.
+
+    Raises:
+        RunError: If a run has no history, or no run has the score.
+    """
     curves: list[Curve] = []
     known: set[str] = set()
     for run in runs:

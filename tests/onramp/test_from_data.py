@@ -212,7 +212,9 @@ KINDS: dict[str, Callable[[Path], Path]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=pytest.mark.full if each == "arrow" else ()) for each in KINDS]
+)
 def test_files_of_each_kind_are_looked_at(
     tmp_path: Path, kind: str, golden: Callable[[str, str], None]
 ) -> None:

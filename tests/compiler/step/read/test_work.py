@@ -22,13 +22,21 @@ from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 @pytest.fixture(scope="module")
 def compiled() -> Any:
     """Return the graph of a classifier with two clones on two CPU devices."""
-    return graph_of(classifier(devices__intra_op_threads="1"))
+    return graph_of(classifier(devices__intra_op_threads="1", devices__inter_op_threads="3"))
 
 
 @pytest.fixture(scope="module")
 def work(compiled: Any) -> StepWork:
     """Return the work of its step."""
     return timed_step(compiled.step)
+
+
+def test_threads_are_those_that_the_spec_has(work: StepWork) -> None:
+    """So many run ops, and so many work on one; one process has no others beside it."""
+    assert (work.op_threads, work.inner_threads, work.task_threads) == (3, 1, {})
+    assert (work.one_process, work.emulated, work.looking, work.pipelines) == (True, False, True, ())
+    emulated = timed_step(graph_of(classifier(), emulate=True).step)
+    assert (emulated.op_threads, emulated.one_process, emulated.emulated) == (0, True, True)
 
 
 def test_every_op_of_a_step_is_there(compiled: Any, work: StepWork) -> None:

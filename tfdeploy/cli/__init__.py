@@ -4,16 +4,7 @@ To add a command: write `tfdeploy/cli/commands/NAME.py` with a click command `co
 whose function is decorated with `@common_options`, takes a `Common` first and returns an exit code, and add a
 row to `COMMANDS` in `tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the
 function. Errors need not be caught: `tfdeploy/cli/faults.py` turns `SpecError`, `RunError` and others into
-diagnostics and exit codes. For example:
-
-    @click.command()
-    @click.argument("spec")
-    @common_options
-    def command(common: Common, spec: str) -> int:
-        '''Build the graph of SPEC and print its placement map.'''
-        loaded = grammar.load(spec, common.overrides, allow_python=common.allow_python)
-        ...
-        return 0
+diagnostics and exit codes.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ A path starts with a block, and with the name of the block if it has one (`devic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dsl import schema, syntax
 from dsl.errors import names
-from dsl.schema import BLOCKS, Function, Type
+from dsl.schema import ALTERNATIVES, BLOCKS, Function, Type
 from dsl.schema.functions import function_at
 from dsl.source import Source, Span
 from dsl.suggest import nearest
@@ -27,9 +27,13 @@ QUOTES = ('"', "'")
 
 
 def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) -> Items:
-    """Return the items with all overrides applied, and report paths and values that are not valid."""
+    """Return the items with all overrides applied, and report paths and values that are not valid.
+
+    A value also takes the place of what it excludes, as `steps` excludes `epochs`, unless that is given, too.
+    """
+    given = {path for path, _ in overrides}
     for path, value in overrides:
-        override = _Override(path, value, reports)
+        override = _Override(path, value, given, reports)
         try:
             items = override.applied(items)
         except _UnknownPathError as wrong:
@@ -49,9 +53,10 @@ class _UnknownPathError(Exception):
 class _Override:
     """One `--set`."""
 
-    def __init__(self, path: str, value: str, reports: Reports) -> None:
+    def __init__(self, path: str, value: str, given: Collection[str], reports: Reports) -> None:
         self._parts = path.split(".")
         self._value = value
+        self._given = given
         self._reports = reports
         self._source = Source("--set", f"{path}={value}")
         self._start = len(path) + 1
@@ -120,6 +125,9 @@ class _Override:
         row = known.attribute(name)
         if row is not None and self._is_reset(row.type, at):
             return tuple(item for item in block.items if not _is(item, name))
+        other = self._excluded(block.kind, name)
+        if other is not None:
+            block = block.changed(items=tuple(item for item in block.items if not _is(item, other)))
         if name in here:
             return tuple(
                 self._in_attribute(item, known, at) if _is(item, name) else item for item in block.items
@@ -132,6 +140,14 @@ class _Override:
             changed = chosen.changed(items=self._in_block(chosen, at + 1))
             return tuple(changed if item is chosen else item for item in block.items)
         raise _UnknownPathError(at, [*known.names, *here, *into])
+
+    def _excluded(self, block: str, name: str) -> str | None:
+        """Return the attribute of the spec that cannot be beside one that is given, if there is one."""
+        pair = ALTERNATIVES.get(block, ())
+        if name not in pair:
+            return None
+        (other,) = (each for each in pair if each != name)
+        return None if ".".join((*self._parts[:-1], other)) in self._given else other
 
     def _is_reset(self, type: Type, at: int) -> bool:  # noqa: A002
         """Whether the value is `none` for an attribute that cannot be `none`: it gets its default."""

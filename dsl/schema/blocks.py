@@ -63,6 +63,9 @@ def _block(head: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> Block:
     return Block(name, record, attributes, doc, "required" if label else "none", inside)
 
 
+ALTERNATIVES = {"clones": ("batch", "global_batch"), "train": ("steps", "epochs"), "job": ("tasks", "hosts")}
+"""Attributes of which a block may have only one, by the name of the block."""
+
 BLOCKS: dict[str, Block] = {
     head[0]: _block(head, rows)
     for head, rows in entries("""

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from dsl import schema, syntax
 from dsl.errors import names, references
-from dsl.schema import BLOCKS, Block
+from dsl.schema import ALTERNATIVES, BLOCKS, Block
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import CONSTANTS
@@ -37,12 +37,12 @@ class Fields:
 
 
 _KEEP = "`batch` is for each clone, `global_batch` for all together: keep one"
-_EXCLUSIVE = {
-    "clones": ("batch", "global_batch", "`clones`", _KEEP),
-    "train": ("steps", "epochs", "`train`", "keep the one that says how long to train"),
-    "job": ("tasks", "hosts", "the job", "leave `tasks` out: it is the number of hosts"),
+_ONE_OF_TWO = {
+    "clones": ("`clones`", _KEEP),
+    "train": ("`train`", "keep the one that says how long to train"),
+    "job": ("the job", "leave `tasks` out: it is the number of hosts"),
 }
-"""Attributes of which a block has one, the block in words, and what to do."""
+"""Blocks that have one of two attributes, in words, and what to do if they have both."""
 
 
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
@@ -51,9 +51,10 @@ def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
     for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
             attribute(item, known, fields, context)
-    first, second, place, advice = _EXCLUSIVE.get(known.name, ("",) * 4)
+    first, second = ALTERNATIVES.get(known.name, ("", ""))
     if first in fields.spans and second in fields.spans:
         span, other = fields.spans[second], fields.spans[first]
+        place, advice = _ONE_OF_TWO[known.name]
         context.reports.add(
             names.conflicting(span, first=first, second=second, place=place, other=other, advice=advice)
         )

@@ -43,6 +43,18 @@ def test_none_resets_every_attribute() -> None:
     assert data.test is None
 
 
+def test_a_value_takes_the_place_of_what_it_excludes() -> None:
+    """The spec's `epochs` go if steps are given, its hosts if tasks are, and both at once are refused."""
+    train = changed(("train.steps", "3")).train
+    assert (train.steps, train.epochs) == (3, None)
+    clones = changed(("clones.global_batch", "12")).clones
+    assert (clones.batch, clones.global_batch) == (ir.Clones().batch, 12)
+    (_, worker) = changed(("devices.worker.tasks", "3"), spec="cluster").devices.jobs
+    assert (worker.tasks, worker.hosts) == (3, ())
+    reading = grammar.read(SPECS / "whole.tfdeploy", [("train.epochs", "2"), ("train.steps", "3")])
+    assert [each.code for each in reading.diagnostics] == ["TFD209"]
+
+
 def test_one_optimizer_takes_the_place_of_groups() -> None:
     """`update.optimizer` replaces a block of optimizers for groups of weights."""
     update = changed(("update.optimizer", "SGD(0.5)"), spec="cluster").update

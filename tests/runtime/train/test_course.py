@@ -269,3 +269,17 @@ def test_a_run_notices_files_that_are_gone(project: Project, gone: str) -> None:
     found = refusal(project.run, train__steps=2, reporter=Acting(("test", remove)))
     assert str(project.run_directory / gone) in found.message
     assert (project.run_directory / "placement.json").exists()
+
+
+def test_workers_with_graphs_of_their_own_are_threads_if_they_are_emulated(project: Project) -> None:
+    """The chief ends with the weights of one clone that has the examples of both."""
+    project.run(train__steps=5, clones__batch=8)
+    one, losses = project.variables(5), [each["loss"] for each in project.history()]
+    project.write(f'{SPEC}devices {{ job "worker" {{ tasks = 2 }} }}')
+    more = {"update__replication": "between_graph", "resume": "never", "emulate": True}
+    assert project.run(train__steps=5, **more).steps == 5
+    assert [each["loss"] for each in project.history()] == pytest.approx(losses, rel=1e-4)
+    found = project.variables(5)
+    assert found.keys() == one.keys()
+    for name, each in found.items():
+        np.testing.assert_allclose(each, one[name], rtol=1e-4, atol=1e-6, err_msg=name)

@@ -309,7 +309,7 @@ def test_one_clone_has_whole_slots() -> None:
 
 
 def test_workers_agree_on_what_they_send_of_a_weight_with_one_part() -> None:
-    """A single bias is all of one worker, to whom no part of it is another's."""
+    """A single bias is all of one worker, to whom no part of it is another's. First values are waited for."""
     text = """
 tfdeploy = 1
 model "small" {
@@ -329,13 +329,19 @@ train { seed = 1 }
 """
     plan = make_plan(spec_of(text))
     assert isinstance(plan, WorkerPlan)
-    put, taken = set[str](), set[str]()
+    put, taken, waits = set[str](), set[str](), dict[str, list[str]]()
     for number in range(plan.worker.count):
         nodes = compile_graph(for_worker(plan, number)).graph.as_graph_def().node
         named = {each.name: each for each in nodes}
         for each in nodes:
+            if each.op == "ReadVariableOp" and each.name.startswith("init/"):
+                waits[each.name] = [name for name in each.input if name.startswith("^")]
             if each.op in {"QueueEnqueueV2", "QueueDequeueV2"}:
                 queue = named[each.input[0].partition(":")[0]].attr["shared_name"].s.decode()
                 (put if each.op == "QueueEnqueueV2" else taken).add(queue)
     assert taken
     assert taken == put
+    assert {name.removesuffix("/ReadVariableOp"): each for name, each in waits.items()} == {
+        **{f"init/last/kernel/shard_{at}": ["^last/kernel/Assign"] for at in range(3)},
+        "init/last/bias/shard_0": ["^last/bias/Assign"],
+    }

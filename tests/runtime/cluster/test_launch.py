@@ -224,6 +224,27 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     assert status.lines[0] == "error[TFD761]: nothing says where the tasks are"
 
 
+@pytest.mark.full
+def test_the_last_checkpoint_needs_no_worker_that_is_stopped(tasks: Tasks) -> None:
+    """If each worker has all weights: no step that was made is lost, although the one that was begun is."""
+    text = tasks.spec.read_text()
+    tasks.spec.write_text(re.sub(r"(?s)devices \{.*?\n\}", 'devices { job "worker" { tasks = 2 } }', text))
+    more = ("train.steps=100000000", "train.checkpoint_every=100000000", "train.directory=run")
+    run = tasks.start(
+        "compile-and-run", str(tasks.spec), *(word for each in more for word in ("--set", each))
+    )
+    run.until("examples/s")
+    (worker,) = [pid for pid in processes_of(tasks) if task_of(pid) == "worker:1"]
+    os.kill(worker, signal.SIGSTOP)
+    run.send(signal.SIGINT)
+    assert run.end() == 130
+    said = run.until("worker:0 | interrupted at step ")
+    step = int(said.rpartition(" ")[2].replace(",", ""))
+    assert step > 0
+    assert (tasks.folder / "run" / "checkpoints" / f"model.ckpt-{step}.index").exists()
+    assert none_left(tasks)
+
+
 INTRUDER = "open({marker!r}, 'a').write(__name__ + chr(10))\n"
 
 

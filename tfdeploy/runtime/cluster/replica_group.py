@@ -51,8 +51,8 @@ class Standing:
 class ReplicaGroup(WorkerGroup):
     """A worker's view of all workers, of which each has all weights."""
 
-    # Opens a session for another graph on the same devices.
-    open_session: Callable[[tf.Graph], Any] = field(kw_only=True, repr=False)
+    # Opens a session for a graph on the same devices, or on those of this task alone.
+    open_session: Callable[..., Any] = field(kw_only=True, repr=False)
     # When the step that is being made has begun (`time.monotonic()`); None if none is.
     began: float | None = None
     woken: bool = False
@@ -60,6 +60,7 @@ class ReplicaGroup(WorkerGroup):
     owes: bool = False  # whether an average is due that this worker does not have yet (local)
     # The tasks that may train, if workers come and go; None if they do not.
     crew: Crew | None = field(default=None, repr=False)
+    _cut: bool = field(default=False, init=False)  # whether the session was closed to end a step
 
     @property
     def meeting(self) -> Meeting:
@@ -321,6 +322,7 @@ class ReplicaGroup(WorkerGroup):
                 return True  # a worker was lost after it had sent its part
             self.raise_if_timed_out()
             if self._is_stopping():
+                self._be_alone()
                 return False
             if self.woken or _is_late(fault):
                 raise tf.errors.AbortedError(
@@ -329,13 +331,20 @@ class ReplicaGroup(WorkerGroup):
             raise
         finally:
             self.began = None
+        self._be_alone()
         return True
 
     def _has(self, staged: Any) -> bool:
         """Whether all that a run was to keep is there."""
-        with suppress(tf.errors.OpError):
+        with suppress(tf.errors.OpError, RuntimeError):
             return staged is not None and int(np.min(self.engine.session.run(staged))) > 0
         return False
+
+    def _be_alone(self) -> None:
+        """Go on in a session that needs no other worker if the last one was closed, for a last checkpoint."""
+        if self._cut:
+            self.engine.use(self.open_session(self.engine.compiled.graph, alone=True))
+            self._cut = False
 
     def outlast(self) -> None:
         """Wait a while until the chief has ended, if its last checkpoint may need this process."""
@@ -375,6 +384,16 @@ class ReplicaGroup(WorkerGroup):
                     assert inbox is not None
                     self.engine.session.run(inbox.wake)
                 over.wait(LONG)
+                if self.began == began and self._is_stopping() and self._has_all:
+                    self._cut = True
+                    self.engine.close()  # a server that is stopped does not end its part of the step
+
+    @property
+    def _has_all(self) -> bool:
+        """Whether a checkpoint needs nothing of other workers."""
+        exchange = self.exchange
+        others = exchange.share is not None or exchange.settled is not None or exchange.keeps_apart
+        return self.crew is None and not others
 
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end.

@@ -142,6 +142,7 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     found = measure._Measurement.result(measurement)
     (cost,) = found.ops
     factor = (5.0 - 0.5 - 7e-6) / 2.0  # of a step without the start of its ops, to what is traced
+    assert (cost.type, cost.inputs, cost.flops, cost.bytes, cost.ops) == ("Exp", ("float32[9]",), 9, 72, 1)
     assert (cost.runs, cost.alone, cost.crowded) == (0.5, pytest.approx(factor), pytest.approx(1.5 * factor))
     assert (found.step_start, found.op_start, found.serial, found.parallel) == (0.5, 7e-6, 5.0, 4.0)
     assert (found.hand_over, found.awake, found.tower_awake) == (hand_over, 1.5, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable
 from itertools import count
@@ -85,8 +84,10 @@ def fails(fault: Exception) -> Callable[[], object]:
 
 
 def interrupt() -> None:
-    """Do what Ctrl-C does."""
-    os.kill(os.getpid(), signal.SIGINT)
+    """Do what Ctrl-C does, at once: the main thread handles a signal when it comes to it."""
+    handler = signal.getsignal(signal.SIGINT)
+    assert callable(handler)
+    handler(signal.SIGINT, None)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from tests.runtime.conftest import Project
 from tests.support import classifier, refusal
 
@@ -113,6 +113,18 @@ def test_folders_whatever_they_are_called(
         np.testing.assert_array_equal(engine.values(["logits/bias"])["logits/bias"], before + at)
         again.store.remove(3)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted((*NAMES, "a1"))  # and no link is left
+
+
+def test_a_first_checkpoint_that_was_not_written_to_its_end(engine: Any, tmp_path: Path) -> None:
+    """There is none to go on from, and what is left of it goes. If there had been one, that is an error."""
+    kept, warnings = checkpoints(engine, tmp_path), list[Diagnostic]()
+    kept.save(3, 96)
+    (tmp_path / "model.ckpt-3.json").rename(tmp_path / ".partial-01234567-model.ckpt-3.json")
+    assert refusal(checkpoints(engine, tmp_path).resume, warnings.append).code == "TFD734"
+    kept.store.state.unlink()
+    assert checkpoints(engine, tmp_path).resume(warnings.append) is None
+    assert [each.code for each in warnings] == ["TFD734", "TFD734"]
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_the_system_does_not_let_be_read(engine: Any, tmp_path: Path) -> None:

@@ -114,6 +114,11 @@ class Store:
         """Return the checkpoints that are whole as far as their manifests tell, newest first."""
         return [each for each in map(self.find, self.steps()) if isinstance(each, Checkpoint)]
 
+    def had_any(self) -> bool:
+        """Whether a checkpoint has ever been written to its end, as far as the files in the folder tell."""
+        manifests = (path.suffix == ".json" for step in self.steps() for path in self.files(step))
+        return self.state.exists() or self.best.exists() or any(manifests)
+
     def commit(self, manifest: Manifest) -> Checkpoint:
         """Write the manifest of a checkpoint whose files are on the disk, which makes it count.
 

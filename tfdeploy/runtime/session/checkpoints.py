@@ -135,6 +135,8 @@ class Checkpoints:
     def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Restore the newest checkpoint that can be read.
 
+        One that is alone, and was never written to its end, is none: the run was killed meanwhile.
+
         Raises:
             RunError: If all checkpoints are damaged, or one is of another model, or the system refuses to let
                 one be read, which may be whole.
@@ -152,7 +154,7 @@ class Checkpoints:
                 else:
                     return found
             warn(errors.checkpoint_damaged(path=str(found.prefix), reason=found.reason))
-        if steps:
+        if steps and self.store.had_any():
             raise RunError(
                 errors.no_sound_checkpoint(
                     directory=str(self.store.directory), tried=len(steps), several=len(steps) > 1
@@ -162,11 +164,9 @@ class Checkpoints:
 
     def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Restore `latest`, and remove all that is newer, because those steps will be made again."""
-        found = self.latest(warn)
-        if found is not None:
-            self.store.remove_after(found.step)
-            self.newest = found
-        return found
+        self.newest = self.latest(warn)
+        self.store.remove_after(-1 if self.newest is None else self.newest.step)
+        return self.newest
 
     def go_on(self, step: int) -> None:
         """Go on from a step whose weights the session has, as if the checkpoints up to it were its own."""

@@ -205,9 +205,8 @@ def test_the_seed_of_a_run(project: Project) -> None:
         return found
 
     first = seed(1)
-    assert seed(2, resume="must") == first
-    assert seed(3, train__seed=0) == 0
-    assert seed(4) == 0
+    assert seed(2, train__seed=0) == 0
+    assert seed(3, resume="must") == 0
     assert seed(1, resume="never") not in {0, first}
 
 
@@ -223,13 +222,13 @@ def test_a_run_ends_early_at_its_best_checkpoint(project: Project) -> None:
     assert {each.name for each in folder.glob("model*.json")} == {"model.ckpt-3.json", "model.ckpt-5.json"}
     kept = {"step": 3, "goal": "lowest", "score": "loss", "value": good.test.loss}
     assert json.loads((folder / "best.json").read_text()) == kept
-    again = project.run(**changed)
-    assert (again.best, again.steps, again.stopped_early, again.test) == (good.best, 5, True, good.test)
     data = folder / "model.ckpt-3.data-00000-of-00001"
     data.write_bytes(bytes(each ^ 255 for each in data.read_bytes()))
     for reason in ("", "it was not written to its end"):
         told = Listener()
-        assert project.run(**changed, reporter=told).test.loss > good.test.loss
+        again = project.run(**changed, reporter=told)
+        assert (again.best, again.steps, again.stopped_early) == (good.best, 5, True)
+        assert again.test.loss > good.test.loss
         (warning,) = told.warnings
         assert warning.code == "TFD734"
         assert warning.message.startswith(

@@ -194,6 +194,20 @@ def test_how_many_batches_are_evaluated_at_a_time(
     assert next(numbers) - 1 in range(4, 4 + most)
 
 
+def test_a_loss_is_divided_by_the_weights_of_all_batches(project: Project) -> None:
+    """Three batches, whose weights differ, have the loss of NumPy over all examples at once."""
+    text = SPEC.replace("y = input(float32, [1])", "y = input(float32, [1])\n  w = input(float32, [])")
+    loss = "[y, z, w] -> MeanSquaredError(reduction = mean_with_sample_weight)"
+    project.write(text.replace("[y, z] -> MeanSquaredError()", loss))
+    with np.load(project.folder / "given.npz") as given:
+        x, y = given["x"].astype(float), given["y"].astype(float)
+    w = np.array([1, 0, 2, 1, 0, 0, 0, 3, 1, 5], np.float32)
+    np.savez(project.folder / "given.npz", x=x.astype(np.float32), y=y.astype(np.float32), w=w)
+    result, found = project.run(train__steps=1), project.variables(1)
+    squares = np.square(y - x @ found["out/kernel"] - found["out/bias"])[:, 0]
+    assert result.test.loss == pytest.approx((squares * w).sum() / w.sum(), rel=1e-5)
+
+
 def test_the_seed_of_a_run(project: Project) -> None:
     """That of the spec, else that of the newest checkpoint unless it is not gone on from, else a new one."""
     project.write(project.spec.read_text().replace("seed = 3, ", ""))

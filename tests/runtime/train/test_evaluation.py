@@ -110,7 +110,6 @@ def test_one_set_of_weights_is_evaluated_and_exported(project: Project, mode: st
     assert trained["loss"] != pytest.approx(expected, rel=1e-2)
 
 
-@pytest.mark.full
 def test_validation_is_watched(project: Project) -> None:
     """With a validation split it is that one which is evaluated during training; at the end both are."""
     text = project.spec.read_text()

@@ -552,7 +552,7 @@ def test_a_step_that_nobody_can_do_is_said_not_to_be_compared(
     def refused(*_: object) -> float:
         raise RunError(step_failed("a combination", "no kernel has this gradient", None))
 
-    monkeypatch.setattr(proofs.Trial, "step", refused)
+    monkeypatch.setattr(proofs, "_stepped", refused)
     with pytest.raises(RunError, match="TFD738"):
         convert(convnet(), source="model", stem="model", base=tmp_path)
 

@@ -84,7 +84,7 @@ file_gone = Wording(
 cannot_write = Placeless(
     "TFD733: `{path}` cannot be written: {reason}",
     notes=("the checkpoint of step {last_good?:d} is kept",),
-    help="{if:full?}make room on the disk and run again: the run continues from its last checkpoint",
+    help="{if:full?}make room on the disk and run again: a run continues from its last checkpoint, if any",
 )
 
 # --- checkpoints and histories ----------------------------------------------------------------------------

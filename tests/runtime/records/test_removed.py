@@ -108,7 +108,9 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     found = caught.value.diagnostic
     assert (found.code, found.message) == ("TFD733", f"`{path}` cannot be written: no space left on device")
-    assert found.help == "make room on the disk and run again: the run continues from its last checkpoint"
+    assert (
+        found.help == "make room on the disk and run again: a run continues from its last checkpoint, if any"
+    )
 
 
 def test_links_are_followed_on_request(tmp_path: Path) -> None:

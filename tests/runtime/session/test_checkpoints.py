@@ -299,7 +299,9 @@ def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
         "TFD733",
         f"`{tmp_path / 'model.ckpt-4'}` cannot be written: file too large",
     )
-    assert found.help == "make room on the disk and run again: the run continues from its last checkpoint"
+    assert (
+        found.help == "make room on the disk and run again: a run continues from its last checkpoint, if any"
+    )
     assert found.notes == ("the checkpoint of step 3 is kept",)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

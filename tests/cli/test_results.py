@@ -116,7 +116,9 @@ def test_a_page_is_opened_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_names_a_placement_map(tmp_path: Path) -> None:
-    """A folder means the map in it, a file of JSON is one, and all else is a spec."""
+    """A folder means the map in it, if there is one, a file of JSON is one, and all else is a spec."""
+    assert map_file(str(tmp_path)) is None
+    (tmp_path / "placement.json").touch()
     assert map_file(str(tmp_path)) == str(tmp_path / "placement.json")
     assert map_file("nowhere.json") == "nowhere.json"
     assert map_file("nowhere.tfdeploy") is None

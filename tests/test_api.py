@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfdeploy
 from dsl import ir
+from grammar.unparse import unparse
 from tests.folders import ROOT
 from tfdeploy.api import load
 
@@ -69,6 +72,36 @@ def test_spec_error_has_the_diagnostics() -> None:
     assert diagnostic.code == "TFD212"
     assert diagnostic.span is not None
     assert diagnostic.span.source.name.startswith("--set")
+
+
+def test_numbers_of_numpy_and_paths_are_values(tmp_path: Path) -> None:
+    """So a loop over `np.logspace` needs no conversion, and a directory may be a Path."""
+    changes = {
+        "clones.batch": np.int64(4),
+        "train.directory": tmp_path / "a run",
+        "train.seed": np.array(3),
+    }
+    spec = load(ROOT / "examples" / "digits.tfdeploy", changes)
+    assert (spec.clones.batch, spec.train.directory, spec.train.seed) == (4, str(tmp_path / "a run"), 3)
+    for rate in np.linspace(0.5, 0.75, 2):
+        spec = load(ROOT / "examples" / "digits.tfdeploy", {"let.rate": rate})
+        assert f"ExponentialDecay({rate:g}, " in unparse(spec)
+
+
+def test_threads_compile_at_once() -> None:
+    """Each gets its graph, and what Keras keeps for the process is as it was for the next."""
+    spec = load(ROOT / "examples" / "digits.tfdeploy")
+    with ThreadPoolExecutor(3) as pool:
+        graphs = list(pool.map(tfdeploy.compile, [spec] * 6))
+    names = [[each.name for each in graph.graph.get_operations()] for graph in graphs]
+    assert names == [[each.name for each in tfdeploy.compile(spec).graph.get_operations()]] * 6
+
+
+def test_a_word_for_resume_that_means_nothing_is_refused() -> None:
+    """It is not taken for `auto`."""
+    spec = load(ROOT / "examples" / "digits.tfdeploy")
+    with pytest.raises(ValueError, match="resume is 'auto', 'never' or 'must', not 'always'"):
+        tfdeploy.run(spec, resume="always")  # type: ignore[arg-type]
 
 
 def test_unknown_name() -> None:

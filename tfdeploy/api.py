@@ -147,6 +147,8 @@ def run(
         KeyboardInterrupt: If SIGINT has ended the run, after a checkpoint.
         SystemExit: If SIGTERM has ended the run, after a checkpoint.
     """
+    if resume not in {"auto", "never", "must"}:
+        raise ValueError(f"resume is 'auto', 'never' or 'must', not {resume!r}")
     from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.show.reporting import Quiet
     from tfdeploy.runtime.train import start
@@ -163,8 +165,8 @@ def run(
 def evaluate(
     spec: Spec,
     *,
-    splits: Sequence[str] | None = None,
-    checkpoint: str | None = None,
+    splits: str | Sequence[str] | None = None,
+    checkpoint: int | str | os.PathLike[str] | None = None,
     emulate: bool = False,
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
@@ -173,7 +175,8 @@ def evaluate(
 
     Args:
         spec: The spec, as `load` returns it.
-        splits: The splits to evaluate; by default those of `validation` and `test` that the spec has.
+        splits: The split or the splits to evaluate; by default those of `validation` and `test` that the spec
+            has.
         checkpoint: The step or the path of a checkpoint. By default it is the best one if the spec asks for
             the best, else the newest.
         emulate: Whether every declared device is a logical CPU of this process.
@@ -191,7 +194,7 @@ def evaluate(
     with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
         from tfdeploy.runtime.trained.trained import evaluate_trained
 
-        return evaluate_trained(trained, warn or _silent, splits)
+        return evaluate_trained(trained, warn or _silent, [splits] if isinstance(splits, str) else splits)
 
 
 def predict(
@@ -200,7 +203,7 @@ def predict(
     predictions: str | os.PathLike[str],
     *,
     split: str | None = None,
-    checkpoint: str | None = None,
+    checkpoint: int | str | os.PathLike[str] | None = None,
     emulate: bool = False,
     verbose: bool = False,
     force: bool = False,
@@ -242,7 +245,7 @@ def export(
     spec: Spec,
     folder: str | os.PathLike[str],
     *,
-    checkpoint: str | None = None,
+    checkpoint: int | str | os.PathLike[str] | None = None,
     emulate: bool = False,
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
@@ -271,7 +274,7 @@ def export(
 
 def _trained(
     spec: Spec,
-    checkpoint: str | None,
+    checkpoint: int | str | os.PathLike[str] | None,
     warn: Callable[[Diagnostic], None] | None,
     *,
     emulate: bool,
@@ -283,7 +286,8 @@ def _trained(
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.trained import TrainedModel
 
-    return TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate)
+    wanted = None if checkpoint is None else str(checkpoint)
+    return TrainedModel.load(spec, warn or _silent, checkpoint=wanted, emulate=emulate)
 
 
 def as_python_warning(warning: Diagnostic) -> None:
@@ -301,6 +305,10 @@ def _text(value: Any) -> str:
 
     if isinstance(value, str):
         return value
+    if isinstance(value, os.PathLike):
+        return quoted(os.fspath(value))
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # as of `np.logspace`
+        return _text(value.tolist())
     if isinstance(value, list | tuple):
         return f"[{', '.join(quoted(each) if isinstance(each, str) else _text(each) for each in value)}]"
     return plain(value)

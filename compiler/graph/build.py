@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import RLock
 
 import tensorflow as tf
 from attrs import evolve
@@ -67,6 +68,9 @@ from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.errors.layers import undeclared_state
 
+_ONE_AT_A_TIME = RLock()
+"""Held while a step is compiled: what Keras and TensorFlow keep for a whole process is changed meanwhile."""
+
 
 def compile_graph(
     plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
@@ -104,7 +108,7 @@ def compile_step(
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
     seed, limit = draw_seed() if chosen is None else chosen, plan.update.recompute_limit
-    with collector_paused():
+    with _ONE_AT_A_TIME, collector_paused():
         if limit is None:
             return _compile(plan, seed, traces)
         templates = traces.of(plan, seed).templates

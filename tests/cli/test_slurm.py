@@ -60,8 +60,13 @@ def test_the_script_asks_for_what_the_tasks_need(spec: Path, command: Command) -
 def test_what_does_not_go_together_is_refused(spec: Path, command: Command) -> None:
     """So are times that Slurm would refuse later, and specs without jobs."""
     assert "'4h' is not of the form" in command("export", str(spec), "--slurm", "--time", "4h").err
-    assert "--image goes with" in command("export", str(spec), "--slurm", "--image", "i").err
-    assert "--time goes with" in command("export", str(spec), "--kubernetes", "--time", "1:00:00").err
+    assert "--image goes with --kubernetes\n" in command("export", str(spec), "--slurm", "--image", "i").err
+    assert (
+        "--time goes with --slurm\n" in command("export", str(spec), "--kubernetes", "--time", "1:00:00").err
+    )
+    named = spec.with_name("my spec.tfdeploy")
+    named.write_text(spec.read_text())
+    assert "#SBATCH --job-name='my spec'\n" in command("export", str(named), "--slurm").out
     assert "export needs one of" in command("export", str(spec)).err
     spec.write_text(
         spec.read_text().replace('job "ps" { tasks = 1 }', "").replace('job "worker" {', "cpu = 1 #")

@@ -89,8 +89,11 @@ def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_
         first = (folder / "001" / "result.json").stat().st_mtime_ns
         holder = int((folder / "002" / ".lock").read_text())
         os.kill(process.pid, number)
-        process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == (-9 if number == signal.SIGKILL else 130)
+    if number == signal.SIGINT:  # the trial has written a checkpoint, and is not said to be cut off
+        states = {each["run"][-3:]: each["state"] for each in json.loads(out.splitlines()[-1])["trials"]}
+        assert states["002"] in {"interrupted", "terminated"}
     end = time.monotonic() + PATIENCE
     while forked.words_of(holder):
         assert time.monotonic() < end
@@ -103,6 +106,17 @@ def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_
     result = Result.read((folder / "002" / "result.json").read_bytes())
     assert result is not None
     assert result.resumed_from is not None
+
+
+def test_a_sweep_refuses_a_directory_for_its_trials(tmp_path: Path) -> None:
+    """It would not be that of any trial."""
+    for words in (
+        ("--grid", "train.directory=a,b"),
+        ("--grid", "train.steps=1,2", "--set", "train.directory=a"),
+    ):
+        code, _, err = sweep(tmp_path, *words)
+        assert code == 2
+        assert "name the folder of all with --out" in err
 
 
 def test_what_a_sweep_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

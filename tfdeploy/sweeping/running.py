@@ -162,3 +162,4 @@ class Runner:
         task_processes.stop([each.child for each in self.running], GRACE)
         for each in self.running[:]:
             each.log.close()
+            self.sweep.look_again(each.trial)

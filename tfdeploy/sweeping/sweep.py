@@ -113,8 +113,12 @@ class Sweep:
         changed = evolve(trial, failure=failure)
         trials = (changed if each.number == trial.number else each for each in self.record.trials)
         self.record = evolve(self.record, trials=tuple(trials))
-        self._found.pop(trial.number, None)
+        self.look_again(trial)
         self.save()
+
+    def look_again(self, trial: Trial) -> None:
+        """Read the run directory of a trial again when it is asked for next."""
+        self._found.pop(trial.number, None)
 
     def save(self) -> None:
         """Write `sweep.json`; raises RunError if it cannot be written."""

@@ -88,6 +88,15 @@ def test_evaluate_changes_nothing(trained: Project) -> None:
     assert found.message.startswith(f"the checkpoint `{index.with_suffix('')}` cannot be read: ")
 
 
+def test_a_checkpoint_as_a_number_or_a_path_and_one_split(trained: Project) -> None:
+    """All of them mean what the texts and the list mean."""
+    spec = trained.load()
+    path = trained.run_directory / "checkpoints" / "model.ckpt-20"
+    by_number = api.evaluate(spec, checkpoint=20, splits="test")
+    assert list(by_number.splits) == ["test"]
+    assert by_number.step == api.evaluate(spec, checkpoint=path, splits=["test"]).step == 20
+
+
 @pytest.mark.parametrize("checkpoint", [None, "30", "nowhere/model.ckpt-3", "nonsense"])
 def test_no_checkpoint(project: Project, checkpoint: str | None) -> None:
     """What was not trained, or not at that step, cannot be evaluated."""

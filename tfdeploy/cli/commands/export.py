@@ -78,6 +78,8 @@ NAMES = {"name": _LABEL, "namespace": _LABEL, "runs": _SUBDOMAIN, "data": _SUBDO
 """What the names of objects are made of, as a pattern and in words, by option."""
 ONLY_MODEL = ("checkpoint", "emulate")
 """The options that mean nothing for manifests."""
+ALSO_SLURM = ("name", "out")
+"""The options of manifests that also go with a batch script."""
 
 
 def _new_folder(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
@@ -204,13 +206,17 @@ def export_command(
     if (folder is not None) + kubernetes + slurm != 1:
         raise click.UsageError("export needs one of --saved-model DIR, --kubernetes and --slurm")
     if kubernetes:
-        _refuse_given((*ONLY_MODEL, "time"), "--saved-model or --slurm")
+        _refuse_given(ONLY_MODEL, "--saved-model")
+        _refuse_given(("time",), "--slurm")
         return _write_manifests(common, spec, **place)
     if slurm:
-        _refuse_given((*ONLY_MODEL, *(set(place) - {"name", "out"})), "--saved-model or --kubernetes")
+        _refuse_given(ONLY_MODEL, "--saved-model")
+        _refuse_given([each for each in place if each not in ALSO_SLURM], "--kubernetes")
         return _write_script(common, spec, time, name=place["name"], out=place["out"])
     assert folder is not None
-    _refuse_given((*place, "time"), "--kubernetes or --slurm")
+    _refuse_given(("time",), "--slurm")
+    _refuse_given([each for each in place if each not in ALSO_SLURM], "--kubernetes")
+    _refuse_given(ALSO_SLURM, "--kubernetes or --slurm")
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
@@ -316,7 +322,7 @@ def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Seq
         raise SpecError([errors.nothing_to_deploy(spec.devices.span or spec.span)])
     tasks, gpus = sum(job.tasks for job in jobs), max(job.gpu for job in jobs)
     wanted = {
-        "job-name": name,
+        "job-name": shlex.quote(name),
         "ntasks": tasks,
         "ntasks-per-node": 1,
         **({"gpus-per-node": gpus} if gpus else {}),

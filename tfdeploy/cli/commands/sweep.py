@@ -81,6 +81,7 @@ def command(
         raise click.UsageError(str(error)) from error
     if not space.paths:
         raise click.UsageError("give --grid PATH=VALUE,VALUE, --range PATH=LOW..HIGH or --file FILE")
+    _refuse_directory([*space.paths, *(path for path, _ in common.overrides)])
     if space.ranges and trials is None:
         raise click.UsageError("--range has no end of values: give --trials N, or --grid with a list")
     if trials is None and space.count > MANY:
@@ -122,6 +123,11 @@ def command(
             say("to go on, run the same command again", err=True)
         stop.check()
     return FAILED if any(each.failure for each in sweep.record.trials) else 0
+
+
+def _refuse_directory(paths: list[str]) -> None:
+    if "train.directory" in paths:
+        raise click.UsageError("each trial has a directory of its own: name the folder of all with --out")
 
 
 def _checked(spec: str, common: Common, space: Space, loaded: ir.Spec) -> int:

@@ -130,6 +130,11 @@ checkpoint_unreadable = Placeless("TFD734: the checkpoint `{path}` cannot be rea
 no_checkpoint = Placeless(
     "TFD735: there is no checkpoint in `{directory}`", help="train first: `compile-and-run`"
 )
+no_such_checkpoint = Placeless(
+    "TFD735: there is no checkpoint `{path}`",
+    notes=("`{folder?}` has the {steps?:plural checkpoint} of {steps?:plural step} {steps?:some}",),
+    help=either("{if:steps?}name one of these steps", "train first: `compile-and-run`"),
+)
 checkpoint_does_not_fit = Wording(
     "TFD736: the checkpoint `{path}` is of another model",
     notes=("{faults:each 5}",),

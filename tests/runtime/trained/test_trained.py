@@ -101,7 +101,17 @@ def test_a_checkpoint_as_a_number_or_a_path_and_one_split(trained: Project) -> N
 def test_no_checkpoint(project: Project, checkpoint: str | None) -> None:
     """What was not trained, or not at that step, cannot be evaluated."""
     found = refusal(api.evaluate, project.load(), checkpoint=checkpoint)
+    assert (found.code, found.notes, found.help) == ("TFD735", (), "train first: `compile-and-run`")
+
+
+@pytest.mark.parametrize("checkpoint", ["7", "nowhere/model.ckpt-3", "nonsense"])
+def test_no_such_checkpoint(trained: Project, checkpoint: str) -> None:
+    """What names no checkpoint of a trained model is refused with the steps that there are."""
+    found = refusal(api.evaluate, trained.load(), checkpoint=checkpoint)
+    folder = trained.run_directory / "checkpoints"
     assert found.code == "TFD735"
+    assert found.notes == (f"`{folder}` has the checkpoints of steps `20` and `10`",)
+    assert found.help == "name one of these steps"
 
 
 @pytest.mark.full

@@ -150,13 +150,23 @@ def _find(
     path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
     name, _, number = path.name.rpartition("-")
     if name != NAME or not _is_step(number):
-        raise RunError(errors.no_checkpoint(directory=wanted))
+        raise _no_such_checkpoint(wanted, store)
     found = Store(path.parent).find(int(number))
     if isinstance(found, BrokenCheckpoint):
         if not list(found.prefix.parent.glob(f"{found.prefix.name}.*")):
-            raise RunError(errors.no_checkpoint(directory=str(found.prefix)))
+            raise _no_such_checkpoint(str(found.prefix), Store(path.parent), store)
         raise RunError(errors.checkpoint_unreadable(path=str(found.prefix), reason=found.reason))
     return found
+
+
+def _no_such_checkpoint(path: str, *stores: Store) -> RunError:
+    """Return the error of a checkpoint that is not there; it names those in the first folder that has any."""
+    for store in stores:
+        steps = [str(each.manifest.step) for each in store.whole()]
+        if steps:
+            folder = str(store.directory)
+            return RunError(errors.no_such_checkpoint(path=path, folder=folder, steps=steps))
+    return RunError(errors.no_such_checkpoint(path=path))
 
 
 def _is_step(text: str) -> bool:

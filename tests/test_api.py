@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +104,49 @@ def test_a_word_for_resume_that_means_nothing_is_refused() -> None:
     spec = load(ROOT / "examples" / "digits.tfdeploy")
     with pytest.raises(ValueError, match="resume is 'auto', 'never' or 'must', not 'always'"):
         tfdeploy.run(spec, resume="always")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["digits.tfdeploy", None])
+@pytest.mark.parametrize(
+    "call",
+    [
+        tfdeploy.compile,
+        tfdeploy.run,
+        tfdeploy.evaluate,
+        tfdeploy.plan,
+        tfdeploy.to_html,
+        tfdeploy.map_placement,
+        tfdeploy.forecast,
+        lambda given: tfdeploy.predict(given, "a.csv", "b.csv"),
+        lambda given: tfdeploy.export(given, "folder"),
+        lambda given: tfdeploy.diff(given, given),
+        lambda given: tfdeploy.why(given, "x"),
+    ],
+)
+def test_what_is_no_spec_is_refused(call: Callable[[Any], object], given: str | None) -> None:
+    """A path is not read in its place; the message says what is."""
+    with pytest.raises(TypeError, match=f"spec is what `tfdeploy.load` returns, not {given!r}"):
+        call(given)
+
+
+@pytest.mark.parametrize(
+    "overrides", ["clones.count=4", ["clones.count=4"], [("clones.count", 4)], {1: 4}, 0]
+)
+def test_overrides_that_are_no_mapping_of_names_are_refused(overrides: Any) -> None:
+    """They are not taken for none."""
+    with pytest.raises(TypeError, match="overrides is a mapping with paths of attributes as its keys, not"):
+        load(DIGITS, overrides)
+
+
+def test_predict_refuses_what_the_command_refuses() -> None:
+    """A split that there cannot be, and files of other kinds."""
+    spec = load(DIGITS)
+    with pytest.raises(ValueError, match="split is 'train', 'validation' or 'test', not 'nosuch'"):
+        tfdeploy.predict(spec, "a.csv", "b.csv", split="nosuch")
+    with pytest.raises(ValueError, match=r"predictions is a \.csv or \.npz file, not 'o\.txt'"):
+        tfdeploy.predict(spec, "a.csv", "o.txt")
+    with pytest.raises(ValueError, match=r"examples is a \.csv or \.npz file, not 'a'"):
+        tfdeploy.predict(spec, Path("a"), "b.csv")
 
 
 def test_unknown_name() -> None:

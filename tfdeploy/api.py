@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,7 @@ from dsl.files.regular import scheme_of
 from tfdeploy.showing import register_summaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from compiler.graph.compiled import CompiledGraph
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.trained.trained import TrainedModel
 
 register_summaries()  # what these functions return shows itself in notebooks
+
+TABLES = (".csv", ".npz")
+"""The endings of files of examples and of predictions."""
 
 
 def load(
@@ -46,10 +50,15 @@ def load(
 
     Raises:
         SpecError: If the spec has errors; `diagnostics` lists all of them.
+        TypeError: If `overrides` is no mapping from names.
     """
     from dsl.diagnostics import SpecError
     from grammar import read
 
+    if overrides is not None and not (
+        isinstance(overrides, Mapping) and all(isinstance(name, str) for name in overrides)
+    ):
+        raise TypeError(f"overrides is a mapping with paths of attributes as its keys, not {overrides!r}")
     pairs = tuple((name, _text(value)) for name, value in (overrides or {}).items())
     found = read(os.fspath(path), pairs, allow_python=allow_python)
     if found.spec is None:
@@ -93,6 +102,7 @@ def compile(  # noqa: A001
     Raises:
         SpecError: If the graph cannot be built, or its placement does not meet the spec's `expect`.
     """
+    require_spec(spec)
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
@@ -147,6 +157,7 @@ def run(
         KeyboardInterrupt: If SIGINT has ended the run, after a checkpoint.
         SystemExit: If SIGTERM has ended the run, after a checkpoint.
     """
+    require_spec(spec)
     if resume not in {"auto", "never", "must"}:
         raise ValueError(f"resume is 'auto', 'never' or 'must', not {resume!r}")
     from tfdeploy.runtime.plans import RunOptions
@@ -231,7 +242,16 @@ def predict(
     Raises:
         SpecError: If the graph of the spec cannot be built, or the examples do not fit its inputs.
         RunError: If there is no such checkpoint, or a file cannot be read or written.
+        ValueError: If there can be no such split, or a file is of another kind.
     """
+    require_spec(spec)
+    from dsl.ir import SPLITS
+
+    if split is not None and split not in SPLITS:
+        raise ValueError(f"split is 'train', 'validation' or 'test', not {split!r}")
+    for name, file in (("examples", examples), ("predictions", predictions)):
+        if Path(file).suffix not in TABLES:
+            raise ValueError(f"{name} is a .csv or .npz file, not {os.fspath(file)!r}")
     from tfdeploy.runtime.records.files import InputFiles
 
     InputFiles.of(spec, examples).require_not_input(Path(predictions))
@@ -264,6 +284,7 @@ def export(
         SpecError: If the graph of the spec cannot be built.
         RunError: If there is no such checkpoint, or the folder cannot be written.
     """
+    require_spec(spec)
     if scheme_of(os.fspath(folder)) is not None:
         raise RunError(errors.address("`folder`", os.fspath(folder), None))
     with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
@@ -281,6 +302,7 @@ def _trained(
     verbose: bool,
 ) -> AbstractContextManager[TrainedModel]:
     """Start TensorFlow and open the model that a spec has trained."""
+    require_spec(spec)
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
@@ -288,6 +310,14 @@ def _trained(
 
     wanted = None if checkpoint is None else str(checkpoint)
     return TrainedModel.load(spec, warn or _silent, checkpoint=wanted, emulate=emulate)
+
+
+def require_spec(spec: object) -> None:
+    """Raise TypeError if `spec` is something else, such as the path of one."""
+    from dsl.ir import Spec
+
+    if not isinstance(spec, Spec):
+        raise TypeError(f"spec is what `tfdeploy.load` returns, not {spec!r}")
 
 
 def as_python_warning(warning: Diagnostic) -> None:

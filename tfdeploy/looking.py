@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tfdeploy.api import as_python_warning as warn_of
 from tfdeploy.api import compile as compile_spec
+from tfdeploy.api import require_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,7 @@ def plan(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
     Raises:
         SpecError: If the spec does not fit its devices.
     """
+    require_spec(spec)
     from tfdeploy.runtime.plans import plan_of
 
     return plan_of(spec, emulate=emulate, verbose=verbose)
@@ -201,7 +203,7 @@ def map_placement(
         return map_of(subject)
     from compiler.graph.inspect.placement_map import map_placement as map_of_graph
 
-    return map_of_graph(subject, assigned, memory, time, batch=batch)
+    return map_of_graph(_graph_of(subject), assigned, memory, time, batch=batch)
 
 
 def read_map(path: str | os.PathLike[str]) -> AnyMap:
@@ -302,9 +304,10 @@ def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:
-    from dsl.ir import Spec
+    """Return a graph itself, or that of a spec; raises TypeError if it is neither."""
+    from compiler.graph.compiled import CompiledGraph
 
-    return compile_spec(subject) if isinstance(subject, Spec) else subject
+    return subject if isinstance(subject, CompiledGraph) else compile_spec(subject)
 
 
 def plan_page(

@@ -53,11 +53,10 @@ def evaluate_command(
     return 0
 
 
-SUFFIXES = (".csv", ".npz")
-
-
 def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
-    if path.suffix not in SUFFIXES:
+    from tfdeploy.api import TABLES
+
+    if path.suffix not in TABLES:
         raise click.BadParameter(f"{str(path)!r} is neither a .csv nor a .npz file", ctx, param)
     return path
 

@@ -128,6 +128,18 @@ def test_commands(trained: Project) -> None:
     assert len(output.read_text().splitlines()) == 360
 
 
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_a_file_without_examples_is_named(trained: Project, ending: str) -> None:
+    """It is in no line of the spec, and the split in whose place it is read may have examples."""
+    empty = trained.folder / f"empty.{ending}"
+    if ending == "csv":
+        empty.write_text((DIGITS / "test.csv").read_text().splitlines()[0] + "\n")
+    else:
+        np.savez(empty, image=np.zeros([0, 64], np.float32))
+    found = refusal(api.predict, trained.load(), empty, trained.folder / "out.csv")
+    assert (found.code, found.message) == ("TFD703", f"`{empty}`: there is no example")
+
+
 def test_predictions_are_the_models(trained: Project) -> None:
     """CSV and npz, with and without targets, give the outputs of the averaged weights, in order."""
     images, _ = digits("test")

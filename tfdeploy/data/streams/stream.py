@@ -339,7 +339,9 @@ class Stream:
 
     @property
     def _where(self) -> Where:
-        return Where(self.split.name, call=self.split.span or self.source.span)
+        """The split, or the file that `predict` reads in its place, which is nowhere in the spec."""
+        call = self.split.span or self.source.span
+        return Where(self.split.name if call is not None else self.source.where(0).path, call=call)
 
     def nothing(self) -> Diagnostic:
         """Return the diagnostic about a pass without an example."""

@@ -75,6 +75,32 @@ def test_what_does_not_go_together_is_refused(spec: Path, command: Command) -> N
     assert "TFD785" in command("export", str(spec), "--slurm").err
 
 
+@pytest.mark.parametrize(
+    ("time", "enough"),
+    [
+        ("0:0:30", False),
+        ("0:2:0", False),
+        ("0:2:1", True),
+        ("2:00", False),
+        ("2:01", True),
+        ("2", False),
+        ("3", True),
+        ("0-0:02", False),
+        ("0-0:03", True),
+        ("0-1", True),
+        ("0", True),
+        ("0:0:0", True),
+    ],
+)
+def test_a_time_in_which_nothing_can_be_trained_is_refused(
+    spec: Path, command: Command, time: str, *, enough: bool
+) -> None:
+    """A job is told to end two minutes before its end; a time of nothing is no limit."""
+    ended = command("export", str(spec), "--slurm", "--time", time)
+    assert (ended.code == 0) == enough
+    assert (f"'{time}' leaves no time to train" in " ".join(ended.err.split())) != enough
+
+
 @pytest.mark.parametrize(("code", "queued"), [(143, "requeue 8\n"), (1, ""), (0, "")])
 def test_a_job_that_was_ended_is_queued_again(
     spec: Path, tmp_path: Path, command: Command, code: int, queued: str

@@ -113,11 +113,20 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 
 
 def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse what Slurm does not take as a time: `sbatch` would, but later."""
+    """Refuse what Slurm does not take as a time, as `sbatch` would later, and what leaves none to train."""
     import re
+    from operator import mul
 
-    if not re.fullmatch(r"(\d+-)?\d+(:\d{1,2}){0,2}", value):
+    found = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,2}){0,2})", value, re.ASCII)
+    if found is None:
         raise click.BadParameter(f"{value!r} is not of the form HOURS:MINUTES:SECONDS", ctx, param)
+    days, parts = found[1], [int(each) for each in found[2].split(":")]
+    # Without days, a number alone is of minutes, and two are of minutes and seconds.
+    units = (3600, 60, 1) if days is not None or value.count(":") > 1 else (60, 1)
+    seconds = int(days or 0) * 24 * 3600 + sum(map(mul, parts, units))
+    if 0 < seconds <= SECONDS_TO_END:  # no time at all is no limit
+        reason = f"a job gets the signal to end {SECONDS_TO_END} seconds before the end of its time"
+        raise click.BadParameter(f"{value!r} leaves no time to train: {reason}", ctx, param)
     return value
 
 

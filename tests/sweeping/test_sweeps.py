@@ -175,17 +175,24 @@ def made(folder: Path, values: dict[str, float | None]) -> Sweep:
 
 def test_the_table_at_eighty_columns(tmp_path: Path) -> None:
     """The best is first, and what has no score last; scores that do not fit are left out."""
-    found = made(tmp_path / "s", {"0.1": 0.5, "0.2": float("nan"), "0.3": None, "0.4": 0.75})
+    found = made(tmp_path / "s", {"0.1": 0.5, "0.2": float("nan"), "0.3": None, "0.4": 0.75, "0.5": None})
+    (killed,) = (each for each in found.record.trials if each.number == 5)
+    found.directory(killed).mkdir()
+    (found.directory(killed) / MARKER).write_text("")
     assert report.lines(found, 80) == [
-        "run  learning_rate  count  accuracy    loss  examples/s",
-        "004            0.4      2    0.7500  0.2500     1,000/s",
-        "001            0.1      1    0.5000  0.5000     1,000/s",
-        "002            0.2      2    failed       .           .",
-        "003            0.3      1   cut off       .           .",
+        "run  learning_rate  count   accuracy    loss  examples/s",
+        "004            0.4      2     0.7500  0.2500     1,000/s",
+        "001            0.1      1     0.5000  0.5000     1,000/s",
+        "002            0.2      2     failed       .           .",
+        "003            0.3      1  not begun       .           .",
+        "005            0.5      1    cut off       .           .",
     ]
     assert max(map(len, report.lines(found, 40))) <= 40
     assert [each["settings"]["clones.count"] for each in json.loads(report.to_text(found))["trials"]] == [
-        "2", "1", "2", "1",
+        "2", "1", "2", "1", "1",
+    ]  # fmt: skip
+    assert [each["state"] for each in json.loads(report.to_text(found))["trials"]] == [
+        "finished", "finished", "failed", "not begun", "cut off",
     ]  # fmt: skip
 
 

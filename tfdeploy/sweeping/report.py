@@ -48,9 +48,7 @@ def lines(sweep: Sweep, width: int) -> list[str]:
 
 def _outcome(sweep: Sweep, trial: Trial) -> str:
     """Return the score of a trial, or in a word why it has none."""
-    if trial.failure is not None:
-        return "failed"
-    return score(sweep.value(trial)) if sweep.is_done(trial) else sweep.found(trial).state
+    return score(sweep.value(trial)) if sweep.is_done(trial) else sweep.state(trial)
 
 
 def to_text(sweep: Sweep) -> str:
@@ -59,7 +57,7 @@ def to_text(sweep: Sweep) -> str:
         {
             "run": str(sweep.directory(each)),
             "settings": dict(each.settings),
-            "state": "failed" if each.failure else sweep.found(each).state,
+            "state": sweep.state(each),
             "failure": each.failure,
             "split": sweep.found(each).split,
             "scores": dict(sweep.found(each).scores),

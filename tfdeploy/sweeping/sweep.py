@@ -15,7 +15,7 @@ from dsl.files.regular import is_text
 from dsl.files.typed_json import BadRecord, Count, JsonRecord, read_record
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.found import FoundRun
-from tfdeploy.runtime.records.lock import foreign_names, usable
+from tfdeploy.runtime.records.lock import foreign_names, is_marked, usable
 from tfdeploy.runtime.records.result import LOSS, Goal
 
 FILE = "sweep.json"
@@ -133,6 +133,12 @@ class Sweep:
         if trial.number not in self._found:
             self._found[trial.number] = FoundRun.at(self.directory(trial))
         return self._found[trial.number]
+
+    def state(self, trial: Trial) -> str:
+        """Return in a word or two how far a trial has come."""
+        if trial.failure is not None:
+            return "failed"
+        return self.found(trial).state if is_marked(self.directory(trial)) else "not begun"
 
     def is_done(self, trial: Trial) -> bool:
         """Whether the run of a trial has come to its end."""

@@ -217,6 +217,14 @@ CONFLICTS = (
         "use `aggregate = ring`, which spreads the work as evenly and sums rows too",
     ),
     Conflict(
+        "TFD528",
+        (("gradients", ("of given weights",)), ("replication", ("between_graph",))),
+        "weights that the model changes itself cannot be trained with `replication = between_graph`",
+        "a gradient is applied to the value that a layer gave the weight, as `SpectralNormalization` does,"
+        " and workers send gradients alone",
+        "use `replication = in_graph`",
+    ),
+    Conflict(
         "TFD774",
         (("aggregate", ("collective",)), ("machines", ("several",))),
         "`aggregate = collective` cannot be combined with the tasks of a cluster",
@@ -376,8 +384,13 @@ CONFLICTS = (
 )
 
 
-def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
-    """Return the values that a spec has for each aspect; `sparse` is whether some gradient is of rows."""
+def facts_of(spec: ir.Spec, *, sparse: bool | None = None, given: bool = False) -> Facts:
+    """Return the values that a spec has for each aspect.
+
+    Args:
+        sparse: Whether some gradient is of rows, if the model has been traced.
+        given: Whether some gradient is of a weight that the model gives another value.
+    """
     update = spec.update
     facts: dict[Aspect, frozenset[str]] = {
         "mode": frozenset({update.mode}),
@@ -402,7 +415,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "machines": frozenset({"several" if spec.devices.jobs else "one"}),
     }
     if sparse is not None:
-        facts["gradients"] = frozenset({"sparse", "dense"} if sparse else {"dense"})
+        facts["gradients"] = frozenset({"dense", *["sparse"] * sparse, *["of given weights"] * given})
     return facts
 
 

@@ -28,12 +28,22 @@ def choices_are_compatible(spec: ir.Spec, _topology: Topology) -> Iterator[Diagn
         yield _diagnostic(spec, each, facts)
 
 
-def gradients_can_be_summed(spec: ir.Spec, sparse: Sequence[str]) -> Iterator[Diagnostic]:
-    """Report the conflicts that are only known after the model has been traced."""
-    facts = facts_of(spec, sparse=bool(sparse))
+def gradients_can_be_summed(
+    spec: ir.Spec, sparse: Sequence[str], given: Sequence[str] = ()
+) -> Iterator[Diagnostic]:
+    """Report the conflicts that are only known after the model has been traced.
+
+    Args:
+        sparse: The weights whose gradients are rows.
+        given: The weights with gradients that the model gives other values.
+    """
+    facts = facts_of(spec, sparse=bool(sparse), given=bool(given))
     for each in conflicts(facts):
-        if any(aspect == "gradients" for aspect, _ in each.when):
-            yield _diagnostic(spec, each, facts, (f"rows are looked up in `{sparse[0]}`",))
+        kinds = next((values for aspect, values in each.when if aspect == "gradients"), ())
+        if kinds:
+            rows = "sparse" in kinds
+            note = f"rows are looked up in `{sparse[0]}`" if rows else f"`{given[0]}` is such a weight"
+            yield _diagnostic(spec, each, facts, (note,))
 
 
 def _diagnostic(spec: ir.Spec, found: Conflict, facts: Facts, notes: tuple[str, ...] = ()) -> Diagnostic:

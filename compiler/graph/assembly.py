@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.step.record import Tensor
+from compiler.step.values import cut_value
 
 
 @define
@@ -50,6 +51,7 @@ class Assembly:
     # By the name of a variable, the names of its reads for what a step reports. They end before the variable
     # changes, so that a report is of the weights that the step began with.
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
+    _given: dict[tuple[str, int], Sequence[Tensor]] = field(factory=dict, init=False, repr=False)
     _sources: dict[str, WeightSource | CutSource] = field(
         factory=dict, init=False, repr=False
     )  # of all clones
@@ -87,6 +89,32 @@ class Assembly:
         if any(each.average is not None for each in self.updated_of(weight)):
             pieces = self.updated_of(weight)
         return joined_source(pieces, [self._marked(each, each.evaluated) for each in pieces])
+
+    @cached_property
+    def giving(self) -> Mapping[str, list[StampedTower]]:
+        """The towers that give trained weights other values, by weight."""
+        return gathered((weight, each) for each in self.towers for weight in each.template.given_weights)
+
+    def given_value(self, variable: GraphVariable, copy: int) -> Tensor | None:
+        """Return the value that the model gives a trained weight before its gradient is applied, if it does.
+
+        In `sync`, all clones give it the same, as long as it does not depend on examples.
+        """
+        giving = self.giving.get(variable.weight)
+        if giving is None:
+            return None
+        own = self.towers[copy] if variable.replicated and self.towers[copy] in giving else giving[0]
+        key = variable.weight, own.tower.index
+        if key not in self._given:
+            value = own.record(own.template.state_updates[variable.weight])
+            shards = [
+                each.info.shard for each in self.pieces_of(variable.weight) if each.info.shard is not None
+            ]
+            scope, place = f"aggregate/{key[0]}/clone_{key[1]}", self.ledger.entries[value.op].placed
+            writer = self.ledger.writer("aggregate")
+            self._given[key] = cut_value(writer, scope, value, shards, place) if shards else [value]
+        shard = variable.info.shard
+        return self._given[key][0 if shard is None else shard.number]
 
     def _marked(self, variable: GraphVariable, source: WeightSource) -> WeightSource:
         """Return a source of a variable that says whether updates write rows of it, if its gradient is rows.

@@ -163,7 +163,8 @@ def _require_gradients(
     if not any(any(template.gradients) for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(plan.spec.model.span_of("loss"), variables=trainable[:5])])
-    found = list(gradients_can_be_summed(plan.spec, _sparse(templates)))
+    given = sorted({name for each in templates.values() for name in each.given_weights})
+    found = list(gradients_can_be_summed(plan.spec, _sparse(templates), given))
     if found:
         raise SpecError(found)
 

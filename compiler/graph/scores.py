@@ -52,7 +52,7 @@ def scores_of(assembly: Assembly) -> Scores:
     losses = tuple(loss_sums(at, assembly.towers, lambda each: plan.share(each.tower)))
     loss = data_loss(at, losses, "data_loss")
     shares = [plan.share(tower) for tower in plan.towers]
-    terms = regularization_loss(at, assembly.variables.values(), shares, assembly.score_reads)
+    terms = regularization_loss(at, assembly, shares)
     if terms:
         regularization = at.sum("regularization", terms)
     else:
@@ -121,7 +121,7 @@ def _count(batch: tf.Tensor) -> tf.Tensor:
 def _regularization(assembly: Assembly, at: Spot, training: Scores) -> Tensor:
     """Return the penalty of the weights that are evaluated."""
     variables = assembly.variables.values()
-    if all(each.evaluates_itself for each in variables):
+    if all(each.evaluates_itself and assembly.given_value(each, 0) is None for each in variables):
         return training.regularization
     terms = evaluated_regularization(evolve(at, scope=f"{SCOPE}/regularization"), variables)
     return at.sum("regularization", terms) if terms else training.regularization

@@ -171,6 +171,17 @@ def penalised() -> keras.Model:
     return model
 
 
+def normed() -> keras.Model:
+    """Return layers whose kernels are divided by their norms whenever the model is called to train."""
+    row = keras.Input((6,), name="row")
+    x = layers.SpectralNormalization(layers.Dense(5, activation="tanh", kernel_regularizer="l2"))(row)
+    model = keras.Model(
+        row, layers.SpectralNormalization(layers.Dense(2), power_iterations=2)(x), name="normed"
+    )
+    model.compile(keras.optimizers.AdamW(0.01, weight_decay=0.1), "mse")
+    return model
+
+
 MODELS = (
     text_classifier,
     siamese,
@@ -182,8 +193,9 @@ MODELS = (
     operators,
     masks,
     penalised,
+    normed,
 )
-FAST = (unet, operators, penalised)
+FAST = (unet, operators, penalised, normed)
 """Those that `make test` runs: they take the least time, and have blocks, penalties and many operations."""
 
 

@@ -69,7 +69,8 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     own = evolve(at, scope=at.name("regularizer"))
     read = variable.copy if isinstance(variable, VariablePart) else copy
     assert read is not None  # it is not a part of another worker's
-    weight = own.read(whole.copies[read].tensor)
+    given = assembly.given_value(whole, read)
+    weight = own.read(whole.copies[read].tensor) if given is None else given
     late = assembly.plan.update.recompute is not None
     waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()
     told = {"owner": regularizer, "kind": "slope", "ended_after": waits, "needed_only": True}
@@ -83,18 +84,15 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     return at.op("AddV2", "add", gradient, slope)[0]
 
 
-def regularization_loss(
-    at: Spot, variables: Iterable[GraphVariable], shares: Sequence[float], reads: dict[str, list[str]]
-) -> list[Tensor]:
+def regularization_loss(at: Spot, assembly: Assembly, shares: Sequence[float]) -> list[Tensor]:
     """Write the terms that regularizers add to the loss of a step, each beside its variable.
 
     Args:
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
-        reads: By the name of a copy, the names of the reads of it. Those made here are added.
     """
-    terms = []
-    for variable in variables:
+    terms, reads = [], assembly.score_reads
+    for variable in assembly.variables.values():
         if not _is_regularized(variable):
             continue
         separate = variable.mean is not None
@@ -102,8 +100,10 @@ def regularization_loss(
             # the names of the ops of a copy say whose they are
             scope = f"{at.scope}/copy_{copy}" if separate else at.scope
             beside = Spot(at.writer, scope, variable.beside(copy))
-            weight = beside.read(variable.copies[copy].tensor)
-            reads.setdefault(variable.copies[copy].name, []).append(weight.op)
+            weight = assembly.given_value(variable, copy)
+            if weight is None:
+                weight = beside.read(variable.copies[copy].tensor)
+                reads.setdefault(variable.copies[copy].name, []).append(weight.op)
             penalty = _penalty(beside, variable, weight)
             terms.append(beside.op("Mul", "mul", penalty, share)[0] if separate else penalty)
     return terms

@@ -150,6 +150,12 @@ class TowerResults:
         return (each for part in self.losses for each in part.gradients.values())
 
     @property
+    def given_weights(self) -> frozenset[str]:
+        """The weights with gradients that the model gives other values, to which gradients are applied."""
+        trained = {name for part in self.losses for name in part.gradients}
+        return frozenset(trained & self.state_updates.keys())
+
+    @property
     def used(self) -> list[str]:
         """All that the rest of a step may use."""
         found = [*self.outputs, *self.state_updates.values(), *chain(*self.metric_states.values())]

@@ -435,10 +435,19 @@ class _Trace:
             loss = tf.multiply(loss, scale, name="scaled")
         names = [name for name in self.ports if self.tracer.weights[name].trainable]
         scope = f"gradients/{part}" if part else "gradients"
-        found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
+        # A weight that a layer gives another value, as `SpectralNormalization` does, is differentiated there,
+        # as with Keras: an assignment has no gradient.
+        given = {name: self.scope.get_current_value(self.variables[name]) for name in names}
+        given = {name: value for name, value in given.items() if value is not self.ports[name]}
+        ends = [*(self.ports[name] for name in names), *given.values()]
+        found = tf.gradients(loss, ends, name=scope, stop_gradients=[*given.values()] or None)
+        for name, each in zip(given, found[len(names) :], strict=True):
+            before = found[names.index(name)]
+            both = [tf.convert_to_tensor(one) for one in (before, each) if one is not None]
+            found[names.index(name)] = tf.add_n(both) if both else None
         return {
             name: Gradient(getattr(each, "values", each), getattr(each, "indices", None))
-            for name, each in zip(names, found, strict=True)
+            for name, each in zip(names, found, strict=False)
             if each is not None
         }
 

@@ -79,7 +79,8 @@ def _is_one_op(assembly: Assembly, variable: GraphVariable, copy: int, gradient:
     """
     alone = isinstance(gradient, Tensor) and assembly.rule_of(variable.name).is_one_op(gradient)
     averaged = copy == 0 and variable.average is not None
-    return alone and not (variable.slots_are_remote(copy) or variable.info.constraint or averaged)
+    given = assembly.given_value(variable, copy) is not None
+    return alone and not (variable.slots_are_remote(copy) or variable.info.constraint or averaged or given)
 
 
 def _apply(
@@ -96,7 +97,12 @@ def _apply(
     at = at if gate is None else at.waiting(gate.at(at.placed))
     contested = _is_contested(assembly, variable, copy, gradient)
     turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
-    inside = at.waiting([*turn.taken, *reads_of(assembly, variable, copy)])
+    inside, given = (
+        at.waiting([*turn.taken, *reads_of(assembly, variable, copy)]),
+        assembly.given_value(variable, copy),
+    )
+    if given is not None:
+        inside = inside.waiting([inside.assign(handle, given, "given")])
     if variable.slots_are_remote(copy):
         applied = apply_at_slots(assembly, inside, variable, copy, gradient, scalars)
     else:
@@ -115,6 +121,7 @@ def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradie
     """Whether another update could run between the ops of this one, because it is more than one op."""
     alone = assembly.rule_of(variable.name).is_one_op(gradient) and not variable.slots_are_remote(copy)
     followed = variable.info.constraint is not None or variable.average is not None
+    followed |= assembly.given_value(variable, copy) is not None
     return assembly.plan.update.mode == "async" and (followed or not alone)
 
 
@@ -219,7 +226,9 @@ def _update(
     rule, at = assembly.rule_of(part.name), _beside(assembly, part, part.name, gate)
     assert part.copy is not None  # it is not another worker's
     own = updated_part(assembly, at, part)
-    value = take_piece(at, at.read(part.whole.copies[part.copy].tensor), part.shard)
+    given = assembly.given_value(part.whole, part.copy)
+    value = at.read(part.whole.copies[part.copy].tensor) if given is None else given
+    value = take_piece(at, value, part.shard)
     slots = [part.slots[each][0] for each in rule.slots]
     return update_apart(assembly, at, rule, own, value, slots, gradient, scalars.of(rule))
 

@@ -50,7 +50,7 @@ def new_statistics(
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
         pieces = assembly.pieces_of(weight)
         join = pieces[0].info.joined(assembly.plan.update.batch_norm)
-        if not towers or join not in joins:
+        if not towers or join not in joins or weight in assembly.giving:
             continue
         if join == "first":
             towers = towers[:1]

@@ -313,6 +313,7 @@ def select_cases(
     spec: ir.Spec,
     *,
     sparse: bool,
+    given: bool = False,
     pack: int,
     quick: bool,
     whole: bool = True,
@@ -322,6 +323,7 @@ def select_cases(
     """Select the cases for a spec.
 
     Args:
+        given: Whether the model gives a weight with a gradient another value.
         pack: The size of a bucket of packed gradients, in bytes.
         whole: Whether clones that make a step together compute the same as one clone on their whole batch. If
             not, there is no reference for the updates of a worker with several clones.
@@ -332,7 +334,7 @@ def select_cases(
     for case in launched_cases(pack) if launch else every_case(pack):
         if not whole and case.mode == "async" and len(case.updaters) < case.clones:
             continue
-        facts = facts_of(case.apply(spec), sparse=sparse)
+        facts = facts_of(case.apply(spec), sparse=sparse, given=given)
         found = next(conflicts(facts), None)
         title = found.title(facts) if found is not None else (uncut or {}).get(case.variables)
         if title is None:

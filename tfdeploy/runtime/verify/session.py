@@ -145,6 +145,7 @@ class Verification:
         self.selected = select_cases(
             self.spec,
             sparse=sparse,
+            given=bool(template.given_weights),
             pack=max(size // 3, 64),
             quick=self.options.quick,
             whole=whole,

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from attrs import evolve
+
 from dsl.diagnostics import RunError
 from dsl.errors import types as errors
 from dsl.files.regular import scheme_of
@@ -65,7 +67,7 @@ def load(
         raise SpecError(each for each in found.diagnostics if each.is_error)
     for each in found.diagnostics:
         (warn or as_python_warning)(each)
-    return found.spec
+    return evolve(found.spec, folder=_current_folder())
 
 
 class SpecWarning(UserWarning):
@@ -102,7 +104,7 @@ def compile(  # noqa: A001
     Raises:
         SpecError: If the graph cannot be built, or its placement does not meet the spec's `expect`.
     """
-    require_spec(spec)
+    spec = settled(spec)
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
@@ -157,7 +159,7 @@ def run(
         KeyboardInterrupt: If SIGINT has ended the run, after a checkpoint.
         SystemExit: If SIGTERM has ended the run, after a checkpoint.
     """
-    require_spec(spec)
+    spec = settled(spec)
     if resume not in {"auto", "never", "must"}:
         raise ValueError(f"resume is 'auto', 'never' or 'must', not {resume!r}")
     from tfdeploy.runtime.plans import RunOptions
@@ -244,7 +246,7 @@ def predict(
         RunError: If there is no such checkpoint, or a file cannot be read or written.
         ValueError: If there can be no such split, or a file is of another kind.
     """
-    require_spec(spec)
+    spec = settled(spec)
     from dsl.ir import SPLITS
 
     if split is not None and split not in SPLITS:
@@ -284,7 +286,7 @@ def export(
         SpecError: If the graph of the spec cannot be built.
         RunError: If there is no such checkpoint, or the folder cannot be written.
     """
-    require_spec(spec)
+    spec = settled(spec)
     if scheme_of(os.fspath(folder)) is not None:
         raise RunError(errors.address("`folder`", os.fspath(folder), None))
     with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
@@ -302,7 +304,7 @@ def _trained(
     verbose: bool,
 ) -> AbstractContextManager[TrainedModel]:
     """Start TensorFlow and open the model that a spec has trained."""
-    require_spec(spec)
+    spec = settled(spec)
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
@@ -312,12 +314,39 @@ def _trained(
     return TrainedModel.load(spec, warn or _silent, checkpoint=wanted, emulate=emulate)
 
 
-def require_spec(spec: object) -> None:
-    """Raise TypeError if `spec` is something else, such as the path of one."""
+def settled(spec: Spec) -> Spec:
+    """Return a spec with paths that hold if the current folder is another one since it was loaded.
+
+    Raises:
+        TypeError: If it is something else, such as the path of a spec.
+    """
     from dsl.ir import Spec
 
     if not isinstance(spec, Spec):
         raise TypeError(f"spec is what `tfdeploy.load` returns, not {spec!r}")
+    if not spec.folder or spec.folder == _current_folder():
+        return spec
+    from tfdeploy.runtime.records.directory import RunDirectory
+
+    folder = Path(spec.folder)
+    directory = spec.train.directory
+    if directory is None or scheme_of(directory) is None:
+        directory = str(folder / RunDirectory.of(spec).path)
+    return evolve(
+        spec,
+        path=str(folder / spec.path),
+        includes=tuple(str(folder / each) for each in spec.includes),
+        train=evolve(spec.train, directory=directory),
+        folder="",
+    )
+
+
+def _current_folder() -> str:
+    """Return the current folder, or nothing if it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
 
 
 def as_python_warning(warning: Diagnostic) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tfdeploy.api import as_python_warning as warn_of
 from tfdeploy.api import compile as compile_spec
-from tfdeploy.api import require_spec
+from tfdeploy.api import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def plan(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
     Raises:
         SpecError: If the spec does not fit its devices.
     """
-    require_spec(spec)
+    spec = settled(spec)
     from tfdeploy.runtime.plans import plan_of
 
     return plan_of(spec, emulate=emulate, verbose=verbose)
@@ -265,7 +265,7 @@ def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = Non
     from tfdeploy.runtime.many_clones import map_by_kinds
 
     with without_progress():
-        found = map_by_kinds(spec, profile=profile, extras=extras or NO_EXTRAS)
+        found = map_by_kinds(settled(spec), profile=profile, extras=extras or NO_EXTRAS)
     if isinstance(found, str):
         return None
     for each in found.warnings:

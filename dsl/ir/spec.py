@@ -191,6 +191,9 @@ class Spec(Shown, Node):
     path: str = field(default="", eq=False)
     sha256: str = field(default="", eq=False)  # the SHA-256 of the file's bytes, in hexadecimal
     includes: tuple[str, ...] = field(default=(), eq=False)  # the files that it includes, also through others
+    # The folder from which the paths above and that of the run directory start, if that is not always the
+    # current one.
+    folder: str = field(default="", eq=False, repr=False)
 
 
 @frozen

@@ -128,6 +128,28 @@ def test_commands(trained: Project) -> None:
     assert len(output.read_text().splitlines()) == 360
 
 
+def test_a_spec_stays_where_it_was_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data and its run directory are found from another folder, in which nothing is written."""
+    home, away = tmp_path / "home", tmp_path / "away"
+    for each in (home, away):
+        each.mkdir()
+    (home / "small.tfdeploy").write_text(
+        'tfdeploy = 1\nmodel "m" { x = input(float32, []), y = input(float32, [])\n'
+        "h = x -> Reshape([1]) -> Dense(1) -> Reshape([])\nloss = [y, h] -> MeanSquaredError() }\n"
+        "clones { batch = 2 }, update { optimizer = SGD(0.1) }, train { steps = 2 }\n"
+        'data { train = csv("a.csv", x = "x", y = "y"), test = csv("a.csv", x = "x", y = "y") }\n'
+    )
+    (home / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    monkeypatch.chdir(home)
+    spec = api.load("small.tfdeploy")
+    monkeypatch.chdir(away)
+    assert api.run(spec).directory == str(home / "runs" / "small")
+    assert api.evaluate(spec).step == 2
+    assert not list(away.iterdir())
+    monkeypatch.chdir(home)
+    assert api.run(spec).directory == "runs/small"
+
+
 @pytest.mark.parametrize("ending", ["csv", "npz"])
 def test_a_file_without_examples_is_named(trained: Project, ending: str) -> None:
     """It is in no line of the spec, and the split in whose place it is read may have examples."""

@@ -185,7 +185,7 @@ def _is_file(source: Source) -> bool:
 # A record is an object whose `node` is the name of its class; spans are left out.
 
 FORMAT_VERSION = "1.0"
-_PLACES = ("span", "spans", "name_span", "other_spans", "arg_spans", "kwarg_spans", "includes")
+_PLACES = ("span", "spans", "name_span", "other_spans", "arg_spans", "kwarg_spans", "includes", "folder")
 
 
 def to_json(spec: ir.Spec) -> str:

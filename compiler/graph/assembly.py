@@ -95,26 +95,25 @@ class Assembly:
         """The towers that give trained weights other values, by weight."""
         return gathered((weight, each) for each in self.towers for weight in each.template.given_weights)
 
-    def given_value(self, variable: GraphVariable, copy: int) -> Tensor | None:
+    def given_value(self, variable: GraphVariable, clone: int = 0) -> Tensor | None:
         """Return the value that the model gives a trained weight before its gradient is applied, if it does.
 
-        In `sync`, all clones give it the same, as long as it does not depend on examples.
+        It is that of the first clone, so that all copies of the weight stay equal; copies that are trained
+        separately get that of their own `clone`.
         """
-        giving = self.giving.get(variable.weight)
-        if giving is None:
+        weight = variable.weight
+        if weight not in self.giving:
             return None
-        own = self.towers[copy] if variable.replicated and self.towers[copy] in giving else giving[0]
-        key = variable.weight, own.tower.index
-        if key not in self._given:
-            value = own.record(own.template.state_updates[variable.weight])
-            shards = [
-                each.info.shard for each in self.pieces_of(variable.weight) if each.info.shard is not None
-            ]
-            scope, place = f"aggregate/{key[0]}/clone_{key[1]}", self.ledger.entries[value.op].placed
+        if (weight, clone) not in self._given:
+            tower = self.giving[weight][clone]
+            value = tower.record(tower.template.state_updates[weight])
+            shards = [each.info.shard for each in self.pieces_of(weight) if each.info.shard is not None]
+            scope, place = f"aggregate/{weight}/given_{clone}", self.ledger.entries[value.op].placed
             writer = self.ledger.writer("aggregate")
-            self._given[key] = cut_value(writer, scope, value, shards, place) if shards else [value]
+            found = cut_value(writer, scope, value, shards, place) if shards else [value]
+            self._given[weight, clone] = found
         shard = variable.info.shard
-        return self._given[key][0 if shard is None else shard.number]
+        return self._given[weight, clone][0 if shard is None else shard.number]
 
     def _marked(self, variable: GraphVariable, source: WeightSource) -> WeightSource:
         """Return a source of a variable that says whether updates write rows of it, if its gradient is rows.

@@ -211,14 +211,14 @@ def _undeclared_states(
     """Yield a warning for each state of a layer of the user's that several clones change, each otherwise."""
     if len(plan.towers) == 1 and not (isinstance(plan, WorkerPlan) and plan.worker.count > 1):
         return
+    given = {name for each in templates.values() for name in each.given_weights}  # those of clone 0 hold
     for name in dict.fromkeys(name for each in templates.values() for name in each.state_updates):
         info = weights[name]
         if info.of_class and info.declared is None:
             nodes = (each for each in plan.model.layers if name.startswith(f"{each.path}/"))
             span = next((each.span for each in nodes), None)
-            yield undeclared_state(
-                span, layer=info.of_class, state=name, first=info.joined(plan.update.batch_norm) == "first"
-            )
+            first = name in given or info.joined(plan.update.batch_norm) == "first"
+            yield undeclared_state(span, layer=info.of_class, state=name, first=first)
 
 
 def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:

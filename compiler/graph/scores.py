@@ -121,7 +121,7 @@ def _count(batch: tf.Tensor) -> tf.Tensor:
 def _regularization(assembly: Assembly, at: Spot, training: Scores) -> Tensor:
     """Return the penalty of the weights that are evaluated."""
     variables = assembly.variables.values()
-    if all(each.evaluates_itself and assembly.given_value(each, 0) is None for each in variables):
+    if all(each.evaluates_itself and assembly.given_value(each) is None for each in variables):
         return training.regularization
     terms = evaluated_regularization(evolve(at, scope=f"{SCOPE}/regularization"), variables)
     return at.sum("regularization", terms) if terms else training.regularization

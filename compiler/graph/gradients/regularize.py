@@ -69,7 +69,7 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     own = evolve(at, scope=at.name("regularizer"))
     read = variable.copy if isinstance(variable, VariablePart) else copy
     assert read is not None  # it is not a part of another worker's
-    given = assembly.given_value(whole, read)
+    given = assembly.given_value(whole)
     weight = own.read(whole.copies[read].tensor) if given is None else given
     late = assembly.plan.update.recompute is not None
     waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()

@@ -79,7 +79,7 @@ def _is_one_op(assembly: Assembly, variable: GraphVariable, copy: int, gradient:
     """
     alone = isinstance(gradient, Tensor) and assembly.rule_of(variable.name).is_one_op(gradient)
     averaged = copy == 0 and variable.average is not None
-    given = assembly.given_value(variable, copy) is not None
+    given = assembly.given_value(variable) is not None
     return alone and not (variable.slots_are_remote(copy) or variable.info.constraint or averaged or given)
 
 
@@ -99,7 +99,7 @@ def _apply(
     turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
     inside, given = (
         at.waiting([*turn.taken, *reads_of(assembly, variable, copy)]),
-        assembly.given_value(variable, copy),
+        assembly.given_value(variable),
     )
     if given is not None:
         inside = inside.waiting([inside.assign(handle, given, "given")])
@@ -121,7 +121,7 @@ def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradie
     """Whether another update could run between the ops of this one, because it is more than one op."""
     alone = assembly.rule_of(variable.name).is_one_op(gradient) and not variable.slots_are_remote(copy)
     followed = variable.info.constraint is not None or variable.average is not None
-    followed |= assembly.given_value(variable, copy) is not None
+    followed |= assembly.given_value(variable) is not None
     return assembly.plan.update.mode == "async" and (followed or not alone)
 
 
@@ -226,7 +226,7 @@ def _update(
     rule, at = assembly.rule_of(part.name), _beside(assembly, part, part.name, gate)
     assert part.copy is not None  # it is not another worker's
     own = updated_part(assembly, at, part)
-    given = assembly.given_value(part.whole, part.copy)
+    given = assembly.given_value(part.whole)
     value = at.read(part.whole.copies[part.copy].tensor) if given is None else given
     value = take_piece(at, value, part.shard)
     slots = [part.slots[each][0] for each in rule.slots]

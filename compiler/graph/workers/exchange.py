@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -115,6 +115,17 @@ class WorkerExchange:
         """The ops with which a step of this worker ends."""
         ends = (each for each in (self.step, self.post, self.apply) if each is not None)
         return tuple(Run(each.name.partition(":")[0]) for each in ends)
+
+    def drain(self, run: Callable[[Any], Any]) -> None:
+        """Drop all messages, and a sum that has not been applied: they are of steps that have broken.
+
+        Args:
+            run: Runs something in a session of the worker.
+        """
+        assert self.inbox is not None
+        run(self.unstage)
+        while any(sizes := run(self.inbox.sizes)):
+            run([op for op, size in zip(self.inbox.drops, sizes, strict=True) if size])
 
 
 def scores_in(

@@ -68,9 +68,12 @@ def test_a_combination_begins_again_if_a_server_is_lost() -> None:
 
 
 def test_one_task_is_killed_in_each_combination() -> None:
-    """Of which nothing is said, other than of a server that is lost without that."""
+    """Of which nothing is said, other than of a server that is lost without that.
+
+    If a combination has nothing on parameter servers, a worker is killed.
+    """
     log: list[str] = []
-    launched = servers(log, Task("ps", 0), Task("worker", 1))
+    launched = servers(log, Task("ps", 0), Task("worker", 1), Task("ps", 1), Task("worker", 0))
 
     def attempt() -> int:
         launched.disturb()
@@ -82,6 +85,7 @@ def test_one_task_is_killed_in_each_combination() -> None:
     assert launched.verify(attempt) == 4
     assert log == ["ps:0", "attempt", "requires to verify", "attempt"]
     assert [launched.verify(attempt), log[4:]] == [6, ["worker:1", "attempt"]]
+    assert [launched.verify(attempt, needs_servers=False), log[6:]] == [8, ["worker:0", "attempt"]]
 
 
 def test_what_fails_each_time_is_an_error_in_the_end() -> None:

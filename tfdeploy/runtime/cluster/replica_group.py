@@ -144,19 +144,11 @@ class ReplicaGroup(WorkerGroup):
 
     def meet(self) -> None:
         """Say where this worker stands."""
-        self.drain()
+        self.exchange.drain(self.engine.session.run)
         at = self.standing()
         if self.exchange.offer is not None and at.made >= 0:
             self.engine.session.run(self.exchange.offer)
         self.run(self.meeting.meet, self.generation, at.made, at.step, at.examples)
-
-    def drain(self) -> None:
-        """Drop all messages, and a sum that has not been applied: they are of steps that have broken."""
-        inbox, run = self.exchange.inbox, self.engine.session.run
-        assert inbox is not None
-        run(self.exchange.unstage)
-        while any(sizes := run(inbox.sizes)):
-            run([op for op, size in zip(inbox.drops, sizes, strict=True) if size])
 
     def take(self, source: int, at: Standing) -> None:
         """Take the weights of a worker, which stands there, and stand there too.
@@ -208,7 +200,7 @@ class ReplicaGroup(WorkerGroup):
 
     def hand_out(self, source: int, at: Standing) -> None:
         """Let all workers take the weights of a worker, which stands there, and wait until they have them."""
-        self.drain()
+        self.exchange.drain(self.engine.session.run)
         if source == self.worker.index:
             self.run(self.meeting.meet, self.generation, at.made, at.step, at.examples)
         self.take(source, at)

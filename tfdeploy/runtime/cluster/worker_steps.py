@@ -410,7 +410,7 @@ class ReplicaLoop(WorkerLoop):
                 group.generation = seen
                 group.meet()
             elif state.phase == TAKING and group.generation == seen and group.can_take(state):
-                group.drain()
+                group.exchange.drain(group.engine.session.run)
                 group.take(state.source, group.stands(state, state.source))
                 with group.engine.activity.doing(BEGINNING):
                     feed_training(group.engine, self.stream, group.standing().examples)

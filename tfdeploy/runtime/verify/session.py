@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from compiler.compatibility import JOINING, MODES
+from compiler.compatibility import JOINING, MODES, keeps_all
 from compiler.graph.compiled import CompiledGraph, TrainLoop
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.tower.traces import Traces
@@ -221,7 +221,9 @@ class Verification:
         spec = case.apply(self.spec)
         attempt = partial(self._compare, case, spec, self._expected(case), exported)
         servers = self.setup.servers if spec.devices.jobs else None
-        return attempt() if servers is None else servers.verify(attempt)
+        if servers is None:
+            return attempt()
+        return servers.verify(attempt, needs_servers=not keeps_all(spec))
 
     def _compare(self, case: Case, spec: ir.Spec, expected: Trajectory, exported: Trial) -> Differences:
         with make_trial(self.setup, spec) as trial:

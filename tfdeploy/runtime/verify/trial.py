@@ -34,6 +34,7 @@ from compiler.process import memory_limit
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.launch.launched_run import copied_spec
@@ -159,14 +160,19 @@ class LaunchedServers:
         if self._due:
             self.kill(self._due.pop())
 
-    def verify(self, attempt: Callable[[], Result]) -> Result:
+    def verify(self, attempt: Callable[[], Result], *, needs_servers: bool = True) -> Result:
         """Verify a combination; if a server is lost, wait until it is back, and begin again.
+
+        Args:
+            needs_servers: Whether the combination has something on parameter servers. If not, the task that
+                is killed is a worker.
 
         Raises:
             RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
         """
         failed = 0
-        self._due[:] = found = list(islice(self.turns, 1))
+        turns = (each for each in self.turns if needs_servers or each.job != PARAMETER_SERVER)
+        self._due[:] = found = list(islice(turns, 1))
         while True:
             try:
                 return attempt()
@@ -389,6 +395,7 @@ class ReplicasTrial(WorkerGroupTrial):
             meeting = _exchange_of(each).meeting
             assert meeting is not None
             session.run(each.init_op)
+            _exchange_of(each).drain(session.run)  # of a combination that has broken off
             if _exchange_of(each).forget is not None:
                 session.run(_exchange_of(each).forget)
             session.run(meeting.set_own, {meeting.given: (0, 0, number, 0)})

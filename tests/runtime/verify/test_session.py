@@ -155,10 +155,10 @@ def test_a_case_is_compared_and_its_evaluation_too(
     run = verification(weights=frozenset({"w"}))
     run.spec, run.tolerance = classifier(), 0.5
     arrays = {"x": np.arange(2 * GLOBAL_BATCH)}
-    again: list[str] = []
+    again: list[bool] = []
 
-    def verify(attempt: Callable[[], Differences]) -> Differences:
-        again.append("at servers")
+    def verify(attempt: Callable[[], Differences], *, needs_servers: bool) -> Differences:
+        again.append(needs_servers)
         return attempt()
 
     run.setup = SimpleNamespace(arrays=arrays, servers=SimpleNamespace(verify=verify))
@@ -178,7 +178,7 @@ def test_a_case_is_compared_and_its_evaluation_too(
     found = Verification._verify(run, case, exported)
     assert compared == [(("found", case, trial), ("expected", case), {"w"})]
     assert assigned == [{"w": 7}]
-    assert again == (["at servers"] if name == "workers" else [])
+    assert again == ([True] if name == "workers" else [])
     assert batches == [list(range(GLOBAL_BATCH))] * 2
     assert counted == ([trial] if in_threads else [])
     agrees = Differences(0.1, 0.2, 0.3, "loss evaluated", 1.0)

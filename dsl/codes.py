@@ -232,7 +232,7 @@ _ROWS = (
     Code("TFD741", "weights-do-not-fit", "weights to start from that are of another model", "run"),
     Code("TFD742", "weights-unreadable", "weights to start from that cannot be read", "run"),
     Code("TFD743", "history-mended", "broken lines in the history of a run", "run"),
-    Code("TFD744", "split-missing", "a split to evaluate that the spec does not have", "run"),
+    Code("TFD744", "split-missing", "a split that a command asks for and the spec does not have", "run"),
     Code("TFD745", "nothing-to-plot", "runs without a history, or without the score to draw", "run"),
     Code("TFD746", "record-damaged", "a file of a run, beside its checkpoints, that cannot be used", "run"),
     Code("TFD747", "directory-gone", "a run directory that went away during the run", "run"),

@@ -243,7 +243,7 @@ def predict(
 
     Raises:
         SpecError: If the graph of the spec cannot be built, or the examples do not fit its inputs.
-        RunError: If there is no such checkpoint, or a file cannot be read or written.
+        RunError: If there is no such checkpoint or split, or a file cannot be read or written.
         ValueError: If there can be no such split, or a file is of another kind.
     """
     spec = settled(spec)

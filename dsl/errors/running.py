@@ -123,7 +123,7 @@ nothing_to_plot = Placeless(
     notes=(either("there are {known?:alternatives {score}}", "no step has been logged yet"),),
 )
 split_missing = Wording(
-    "TFD744: the spec has no {names:some} to evaluate",
+    "TFD744: the spec has no split {names:some}",
     help='add `{names:first} = csv("...", ...)` to `data`, or choose another with `--split`',
 )
 checkpoint_unreadable = Placeless("TFD734: the checkpoint `{path}` cannot be read: {reason}")

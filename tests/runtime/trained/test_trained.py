@@ -199,6 +199,19 @@ def test_broken_input_leaves_no_output(trained: Project) -> None:
     assert sorted(path.name for path in trained.folder.iterdir()) == ["broken.csv", "run", "small.tfdeploy"]
 
 
+def test_a_split_that_the_spec_lacks(trained: Project) -> None:
+    """It is refused where the spec has its data, whatever should be done with it."""
+    spec, output = trained.load(), trained.folder / "out.csv"
+    for found in (
+        refusal(api.evaluate, spec, splits="validation"),
+        refusal(api.predict, spec, DIGITS / "test.csv", output, split="validation"),
+    ):
+        assert (found.code, found.message) == ("TFD744", "the spec has no split `validation`")
+        assert spec.data is not None
+        assert found.span == spec.data.span
+    assert not output.exists()
+
+
 def test_files_of_other_kinds(trained: Project) -> None:
     """Only CSV and npz are read and written; anything else is wrong usage."""
     done = CliRunner().invoke(

@@ -33,7 +33,7 @@ from tfdeploy.data.arguments import bind
 from tfdeploy.runtime.records.files import is_own_predictions, replacing, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import completed, located_examples
-from tfdeploy.runtime.trained.trained import TrainedModel
+from tfdeploy.runtime.trained.trained import TrainedModel, require_splits
 
 OMITTED = frozenset({"bucket", "shuffle", "take", "skip", "cache", "mixup"})
 """Transforms that choose, order or mix examples. They are left out: each gets its prediction, in order."""
@@ -60,9 +60,10 @@ def predict(
 
     Raises:
         SpecError: If the examples do not fit the inputs of the model.
-        RunError: If a file cannot be read or written.
+        RunError: If the spec has no such split, or a file cannot be read or written.
     """
     compiled = trained.engine.compiled
+    require_splits(trained.spec, () if split is None else (split,))
     needed = compiled.plan.model.prediction_inputs
     names = [each.name for each in compiled.plan.model.outputs]
     require_free(predictions, lambda path: is_own_predictions(path, names), force=force)

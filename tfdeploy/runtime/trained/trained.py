@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -183,6 +183,14 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
     return found
 
 
+def require_splits(spec: ir.Spec, names: Iterable[str]) -> None:
+    """Raise RunError if the spec lacks a split of one of these names."""
+    missing = [each for each in names if each not in splits_of(spec)]
+    if missing:
+        span = spec.data.span if spec.data is not None else spec.span
+        raise RunError(errors.split_missing(span, names=missing))
+
+
 def evaluate_trained(
     trained: TrainedModel, warn: Callable[[Diagnostic], None], names: Sequence[str] | None = None
 ) -> Evaluated:
@@ -194,12 +202,7 @@ def evaluate_trained(
     compiled = trained.engine.compiled
     splits = splits_of(trained.spec)
     wanted = [each for each in splits if each != "train"] if names is None else list(dict.fromkeys(names))
-    missing = [each for each in (wanted or ["test"]) if each not in splits]
-    if missing:
-        data = trained.spec.data
-        raise RunError(
-            errors.split_missing(data.span if data is not None else trained.spec.span, names=missing)
-        )
+    require_splits(trained.spec, wanted or ["test"])
     results: dict[str, SplitResult] = {}
     for name, split in splits.items():
         if name not in wanted:

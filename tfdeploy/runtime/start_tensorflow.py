@@ -112,6 +112,8 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         if is_owned():
             gc.freeze()  # what has been imported stays, and need not be looked through again and again
     tf.get_logger().setLevel("ERROR")
+    # Said of a check whose result code of the user's drops, with a list of calls; it is run nevertheless.
+    tf.get_logger().addFilter(lambda record: "Object was never used" not in record.getMessage())
     return tf
 
 

@@ -30,7 +30,7 @@ from compiler.graph.fragments import ancestors
 from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
 from compiler.graph.tower.network.keras_scope import NamingGraph, own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
-from compiler.graph.tower.network.network import Network, make, metric_for
+from compiler.graph.tower.network.network import Network, flattened, make, metric_for
 from compiler.graph.tower.network.normalization import Exchanges, SyncPolicy
 from compiler.graph.tower.network.operations import Operation, for_each_example
 from compiler.graph.tower.network.own_objects import require_summable
@@ -166,7 +166,7 @@ class Tracer:
 class _Trace:
     tracer: Tracer
     network: Network
-    graph: tf.Graph
+    graph: NamingGraph
     scope: Any
     batch: int | None
     training: bool
@@ -297,11 +297,33 @@ class _Trace:
             widen_penalties(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within:
+                effects = len(self.graph.effects)
                 made = self.network.apply(call, values, training=self.training)
+                made = self._after_effects(made, effects)
         found = outputs_of(made, node.label, call)
         stacks = isinstance(layer, Merge) or node.kind == "python"
         check_output(found[0], node.label, sources[:1] if stacks else sources, call.span)
         return found
+
+    def _after_effects(self, made: Any, before: int) -> Any:
+        """Return what was made, after the checks and prints among the effects since then.
+
+        Keras calls objects in functions of TensorFlow, which run such ops in any case.
+        """
+        effects = self.graph.effects[before:]
+        tensors = tf.nest.flatten(made, expand_composites=True) if effects else []
+        needed = ancestors(each.op for each in tensors)
+        effects = [each for each in effects if each.name not in needed]
+        if not effects:
+            return made
+        # A check in a branch belongs to what the branch makes, not to the op that runs one of two branches.
+        done = [tf.identity(each) for op in effects for each in op.outputs]
+        with tf.control_dependencies([*done, *effects]):
+            after = tf.nest.map_structure(tf.identity, made)
+        for old, new in zip(flattened(made), flattened(after), strict=True):
+            if get_keras_mask(old) is not None:
+                set_keras_mask(new, get_keras_mask(old))
+        return after
 
     def _build(self, call: CallNode, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is discarded.
@@ -369,8 +391,9 @@ class _Trace:
         target, prediction, *given = self._compared(node)
         with tf.name_scope("loss/"), refusal(node.label, [target, prediction, *given], node.span):
             weights = weights_of_examples(node.call.name, target, next(iter(given), None), node.class_weights)
+            effects = len(self.graph.effects)
             found = measure(loss, target, prediction, self._examples(), weights)
-            value = found.value
+            value = self._after_effects(found.value, effects)
             if loss.reduction == "sum":
                 value = value * self._inverse_share()
             return evolve(found, value=value * node.weight if node.weight != 1.0 else value)
@@ -415,7 +438,9 @@ class _Trace:
             if node.call.name == "python" and self.batch is None:
                 require_summable(metric, target, prediction, node)
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
+            effects = len(self.graph.effects)
             found = metric.stateless_update_state(start, target, prediction, **weighing)
+            found = self._after_effects(found, effects)
             return metric, tuple(tf.identity(each) for each in found)
 
     def _compared(self, node: ObjectiveNode) -> list[Any]:

@@ -12,7 +12,6 @@ from compiler.graph.tower.network.normalization import sync_policy
 from compiler.graph.tower.template import Template, WeightInfo, nodes_before
 from compiler.graph.tower.trace import Tracer
 from compiler.plan import Plan
-from compiler.step.record import Fragment
 
 
 @frozen
@@ -91,4 +90,4 @@ def _copied(template: Template) -> Template:
         versions=template.graph_def.versions,
     )
     weights = {name: port for name, port in template.weights.items() if port in needed}
-    return evolve(left, fragment=Fragment(graph_def, made=template.fragment.made), weights=weights)
+    return evolve(left, fragment=evolve(template.fragment, nodes=graph_def), weights=weights)

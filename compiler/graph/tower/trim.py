@@ -10,6 +10,7 @@ import attrs
 import tensorflow as tf
 from attrs import define, evolve, field
 
+from compiler.graph.adapters.tensorflow_private import python_functions
 from compiler.graph.fragments import ancestors, made_by, map_tensors, recorded
 from compiler.graph.tower.template import CopiedRows, Gradient, Template, TowerResults, nodes_before
 from compiler.step.record import Fragment, Made, Role
@@ -80,7 +81,7 @@ def trim(
     for ports in ("weights", "inputs"):
         found[ports] = {own: port for own, port in found[ports].items() if port is not None}
     return Template(
-        fragment=Fragment(trimmed, made=made),
+        fragment=Fragment(trimmed, made=made, functions=python_functions(graph)),
         roles={node.name: _role(node.name) for node in trimmed.node},
         follows=_follows(trimmed),
         results={name(each) or "": recorded(each) for each in used},

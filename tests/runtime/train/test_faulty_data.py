@@ -242,22 +242,62 @@ import tensorflow as tf
 
 class Checked(keras.layers.Layer):
     def call(self, x):
-        return tf.debugging.check_numerics(x / (x - 100.0), "no number")
+        return tf.debugging.check_numerics(x / (x - 100.0), "too large")
+
+
+class Dropped(keras.layers.Layer):
+    def call(self, x):
+        tf.debugging.assert_less(x, 100.0, message="too large")
+        return x
+
+
+class InBranch(keras.layers.Layer):
+    def call(self, x):
+        def checked():
+            with tf.control_dependencies([tf.debugging.assert_less(x, 100.0, message="too large")]):
+                return tf.identity(x)
+
+        return tf.cond(tf.reduce_any(x > 1.0), checked, lambda: x)
+
+
+class InFunction(Dropped):
+    call = tf.function(Dropped.call)
+
+
+class InPython(keras.layers.Layer):
+    def call(self, x):
+        def checked(values):
+            if (values >= 100.0).any():
+                raise ValueError("too large")
+            return values
+
+        made = tf.numpy_function(checked, [x], tf.float32)
+        made.set_shape(x.shape)
+        return tf.stop_gradient(made)
+
+
+def loss(target, prediction):
+    tf.debugging.assert_less(tf.abs(prediction), 1e6, message="too large")
+    return keras.losses.sparse_categorical_crossentropy(target, prediction, from_logits=True)
 """
 
 
-def test_an_example_that_a_layer_of_the_user_refuses(tmp_path: Path) -> None:
-    """The example is named beside the layer, wherever `shuffle` has put it."""
+@pytest.mark.parametrize("what", ["Checked", "Dropped", "InBranch", "InFunction", "InPython", "loss"])
+def test_an_example_that_code_of_the_user_refuses(tmp_path: Path, what: str) -> None:
+    """The example is named beside the code, wherever `shuffle` has put it and TensorFlow the check."""
     (tmp_path / "mine.py").write_text(CHECKED)
     x = np.zeros([12, 4], np.float32)
-    x[7] = 100.0
+    x[7] = 100.0 if what != "loss" else 1e9
     np.savez(tmp_path / "train.npz", x=x, label=np.zeros(12, np.int32))
-    spec = SPEC.replace("SHAPE", "4").replace("Flatten()", 'python("mine:Checked")')
+    own = f'python("mine:{what}")'
+    replaced = "SparseCategoricalCrossentropy(from_logits = true)" if what == "loss" else "Flatten()"
+    spec = SPEC.replace("SHAPE", "4").replace(replaced, own)
     (tmp_path / "s.tfdeploy").write_text(spec.replace("TRAIN", 'npz("train.npz") -> shuffle(8)'))
     settings = {"train.directory": str(tmp_path / "run")}
     loaded = tfdeploy.load(tmp_path / "s.tfdeploy", settings, allow_python=True)
     found = refusal(tfdeploy.run, loaded, reporter=Listener())
     assert (found.code, found.notes[0]) == ("TFD738", f"it fails with `{tmp_path / 'train.npz'}`, example 7")
-    assert "no number" in found.message
+    assert "too large" in found.message
+    assert "function_node" not in found.message
     assert found.span is not None
-    assert found.span.text == 'python("mine:Checked")'
+    assert own in found.span.text

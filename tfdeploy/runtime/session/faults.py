@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.figures import reached
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.feeding import InputPipe
 from compiler.graph.scores import SCOPE as EVALUATION
@@ -62,20 +64,22 @@ def located(
         if is_lost_task(fault, lost):
             raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
-        name = _failed_op(compiled, fault)
+        name = next(iter(_failed_ops(compiled, fault)), None)
         entry = compiled.ledger.entries.get(name or "")
         of_model = entry is not None and entry.role != "input"
         explained = stream.explain(fault) if stream is not None and not of_model else None
         if explained is None and isinstance(fault, UnicodeDecodeError):
             raise
         if explained is None:
-            told, given = (
-                _diagnostic(doing, compiled, fault),
-                isinstance(fault, tf.errors.InvalidArgumentError),
-            )
-            found = search() if search is not None and of_model and given else None
+            told = _diagnostic(doing, compiled, fault)
+            # Of a call that fails, TensorFlow may report no more than that others were cancelled.
+            cancelled = isinstance(fault, tf.errors.CancelledError)
+            given = cancelled or (of_model and isinstance(fault, tf.errors.InvalidArgumentError))
+            found = search() if search is not None and given else None
             if found is not None and stream is not None:
                 number, error = found
+                if cancelled:
+                    told = _diagnostic(doing, compiled, error)
                 told = at_example(told, reason_of(error), stream, number, _inputs_of(compiled, name))
             explained = RunError(told)
         raise explained from fault
@@ -95,27 +99,45 @@ def located_examples(
 
 
 _NAMED = re.compile(r"\{\{node ([^}]+)\}\}")
+_FUNCTION = re.compile(r"\{\{function_node ([^}]+)\}\} ?")
 
 
-def _failed_op(compiled: CompiledGraph, fault: Exception) -> str | None:
-    """Return the name of the op of the graph that has failed; None if it is one within a function of data.
+def _failed_ops(compiled: CompiledGraph, fault: Exception) -> list[str]:
+    """Return the name of the op of the graph that has failed; none if it is one within a function of data.
 
-    A session does not look for it in what functions of `make_callable` raise.
+    A session does not look for it in what functions of `make_callable` raise. Of a function of the model, any
+    of the ops that run it may have failed, one in each clone.
     """
     if not isinstance(fault, tf.errors.OpError):
-        return None
+        return []
     if fault.node_def is not None:
-        return str(fault.node_def.name)
-    names = _NAMED.findall(fault.message)
-    return names[0] if names and names[0] in compiled.ledger.entries else None
+        return [str(fault.node_def.name)]
+    entries = compiled.ledger.entries
+    names = _NAMED.findall(fault.message)[:1]
+    if not names or names[0] in entries:
+        return names
+    whole, users = compiled.graph.as_graph_def(), defaultdict[str, list[str]](list)
+    nodes = [(node.name, node) for node in whole.node if node.name in entries]
+    nodes += [(each.signature.name, node) for each in whole.library.function for node in each.node_def]
+    for user, node in nodes:
+        for value in node.attr.values():
+            for called in (value.func, *value.list.func):
+                users[called.name].append(user)
+    return [
+        each for each in reached(_FUNCTION.findall(fault.message)[:1], users.__getitem__) if each in entries
+    ]
 
 
 def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -> Diagnostic:
-    name = _failed_op(compiled, fault)
-    entry = compiled.ledger.entries.get(name or "")
-    clone = entry.clone if entry is not None else None
-    layer, span = _layer(compiled, name, clone)
-    return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=name)
+    names = _failed_ops(compiled, fault)
+    entries = [compiled.ledger.entries.get(each) for each in names]
+    clone = entries[0].clone if entries and entries[0] is not None else None
+    layer, span = _layer(compiled, next(iter(names), None), clone)
+    if len(names) > 1:
+        return errors.step_failed(doing, reason_of(fault), span, layer=layer)
+    return errors.step_failed(
+        doing, reason_of(fault), span, clone=clone, layer=layer, op=next(iter(names), None)
+    )
 
 
 def _inputs_of(compiled: CompiledGraph, name: str | None) -> set[str]:
@@ -210,7 +232,8 @@ def reason_of(fault: Exception) -> str:
         _, job, number = task.split("/")
         return f"{job[4:]}:{number[5:]} has taken a new request for one that it had already got"
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
-    *_, said = _NODE.split(_TASK.sub("", text))  # what comes before says where in Python the op was made
+    # What comes before says where in Python the op was made.
+    *_, said = _NODE.split(_FUNCTION.sub("", _TASK.sub("", text)))
     lines = [
         line.strip()
         for line in _BEHIND.split(_SEVERAL.sub("", said, count=1))[0].splitlines()

@@ -71,21 +71,30 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 # be removed when the tower is simplified.
 
 
+_EFFECTS = frozenset({"Assert", "EagerPyFunc", "If", "PrintV2", "PyFunc", "StatefulPartitionedCall", "While"})
+"""Types of ops that TensorFlow runs in its functions even if nothing takes what they make."""
+
+
 class NamingGraph(tf.Graph):  # type: ignore[misc]  # TensorFlow has no types
     """A `tf.Graph` in which the names of empty scopes are free again.
 
     Attributes:
         share_constants: Whether equal constants become one op.
+        effects: The ops that may be there for what they do, and not for what they make.
     """
 
     def __init__(self, *, share_constants: bool) -> None:
         super().__init__()
         self.share_constants = share_constants
+        self.effects: list[tf.Operation] = []
         self._constants: dict[bytes, tf.Operation] = {}
 
     def _create_op_internal(self, op_type: str, inputs: Any, *args: Any, **kwargs: Any) -> tf.Operation:
         """Make an op as `tf.Graph` does, or return the constant that is equal to it."""
         attrs = kwargs.get("attrs") or {}
+        if op_type in _EFFECTS:
+            self.effects.append(super()._create_op_internal(op_type, inputs, *args, **kwargs))
+            return self.effects[-1]
         if op_type != "Const" or not self.share_constants or attrs.keys() != {"value", "dtype"}:
             return super()._create_op_internal(op_type, inputs, *args, **kwargs)
         key = attrs["value"].tensor.SerializeToString(deterministic=True)

@@ -28,8 +28,7 @@ train { seed = 1 }
 """
 ADD, RING = ir.Call("add_n"), ir.Call("ring")
 CASES = (
-    Case("sync", ADD, "shared", (15, 9)),
-    Case("sync", RING, "sharded", (12, 12)),
+    Case("sync", RING, "sharded", (15, 9)),
     Case("sync", RING, "replicated", (15, 9)),
     Case("sync", ADD, SLOTS_SHARDED, (12, 12)),
     Case("async", ADD, "spread", (15, 9)),

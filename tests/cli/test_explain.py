@@ -81,7 +81,7 @@ def _awaited(code: Code) -> object:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_tasks")
-@pytest.mark.family(every=8)
+@pytest.mark.family(every=16)
 @pytest.mark.parametrize("code", [_awaited(code) for code in HEAVY])
 def test_wrong_example_of_a_later_stage_yields_exactly_its_code(
     code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

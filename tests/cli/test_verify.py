@@ -160,14 +160,14 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: 
     assert "held against the same clones" in result.stdout
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_tasks")
 @pytest.mark.parametrize(
     ("few", "kill"),
     [
-        pytest.param(few_on_a_cluster, False, id="few"),
-        pytest.param(list, False, id="all", marks=pytest.mark.full),
-        pytest.param(few_on_a_cluster, True, id="killed", marks=pytest.mark.full),
+        pytest.param(list, False, id="all"),
+        pytest.param(few_on_a_cluster, True, id="killed"),
     ],
 )
 def test_a_cluster_of_processes_agrees(

@@ -92,6 +92,7 @@ def test_a_signal_to_all_processes_at_once_gives_a_checkpoint(tasks: Tasks, repl
     assert chief.text.count("interrupted") == 0
 
 
+@pytest.mark.full
 def test_tasks_meet_in_a_folder_and_a_killed_one_is_replaced(tasks: Tasks) -> None:
     """Nobody says which task a process is. `status` finds those that have met beside the run directory."""
     tasks.write(**COUNTED)

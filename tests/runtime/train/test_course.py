@@ -208,6 +208,7 @@ def test_a_loss_is_divided_by_the_weights_of_all_batches(project: Project) -> No
     assert result.test.loss == pytest.approx((squares * w).sum() / w.sum(), rel=1e-5)
 
 
+@pytest.mark.full
 def test_the_seed_of_a_run(project: Project) -> None:
     """That of the spec, else that of the newest checkpoint unless it is not gone on from, else a new one."""
     project.write(project.spec.read_text().replace("seed = 3, ", ""))
@@ -251,6 +252,7 @@ def test_a_run_ends_early_at_its_best_checkpoint(project: Project) -> None:
         (folder / "model.ckpt-3.json").unlink(missing_ok=True)
 
 
+@pytest.mark.full
 def test_clones_that_update_by_themselves(project: Project) -> None:
     """In async training steps are counted exactly, over an evaluation, a checkpoint and a resume."""
     more = {"update__mode": "async", "train__deterministic": False, "train__log_every": 10}
@@ -272,6 +274,7 @@ def test_clones_that_update_by_themselves(project: Project) -> None:
     assert result.test.loss < 1.0
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("gone", ["spec.tfdeploy", "history.jsonl", "checkpoints/model.ckpt-2.json"])
 def test_a_run_notices_files_that_are_gone(project: Project, gone: str) -> None:
     """Its spec, history and newest manifest; its map is written again."""

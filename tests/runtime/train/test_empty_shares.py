@@ -112,6 +112,7 @@ def test_transforms_that_leave_nothing(project: Project, source: str) -> None:
     assert found.message.endswith("examples is left after the transforms")
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("function", ["some", "dataset"])
 @pytest.mark.parametrize(("later", "whom"), [(0, ""), (2, " for clone 2")])
 def test_a_later_pass_without_an_example(project: Project, function: str, later: int, whom: str) -> None:

@@ -162,6 +162,7 @@ def test_a_run_in_which_no_evaluation_counted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("kind", ["weights", "masks"])
 def test_an_evaluation_for_which_no_example_counts(tmp_path: Path, kind: str) -> None:
     """It is not the best, though its loss is 0; without `best` the run only warns of it."""
@@ -214,10 +215,17 @@ train { epochs = 1, seed = 1 }
 """
 
 
-@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.full)])
-@pytest.mark.parametrize("split", ["train", "validation"])
-@pytest.mark.parametrize("kind", ["label", "word"])
-def test_a_number_out_of_range(tmp_path: Path, split: str, kind: str, mode: str) -> None:
+@pytest.mark.family(every=3)
+@pytest.mark.parametrize(
+    ("kind", "split", "mode"),
+    [
+        ("label", "train", "sync"),
+        ("word", "validation", "sync"),
+        ("label", "validation", "async"),
+        ("word", "train", "async"),
+    ],
+)
+def test_a_number_out_of_range(tmp_path: Path, kind: str, split: str, mode: str) -> None:
     """A label or a row of a table: the array and the example are named, and what takes no such number."""
     for name in ("train", "validation"):
         label, words = np.zeros(26, np.int32), np.zeros([26, 3], np.int32)

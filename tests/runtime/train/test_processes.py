@@ -30,6 +30,7 @@ def wait_for_step(project: Project, process: subprocess.Popen[str], step: int) -
     pytest.fail(f"step {step} was not reached")
 
 
+@pytest.mark.full
 def test_a_run_goes_on_without_its_output(project: Project) -> None:
     """The run warns once, and ends as it would, unless it was to write its result there."""
     for more, code in (((), 0), (("--json", "--resume", "never"), 2)):
@@ -46,9 +47,8 @@ def test_a_run_goes_on_without_its_output(project: Project) -> None:
         assert (project.run_directory / "model.keras").exists()
 
 
-@pytest.mark.parametrize(
-    "whole", [pytest.param(True, marks=pytest.mark.full, id="terminal"), pytest.param(False, id="reader")]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("whole", [pytest.param(True, id="terminal"), pytest.param(False, id="reader")])
 def test_a_run_goes_on_when_its_terminal_goes(project: Project, *, whole: bool) -> None:
     """Whoever reads the output ends in the middle, and the terminal sends SIGHUP."""
     process = project.start("--set", "train.steps=400")

@@ -15,8 +15,8 @@ from tests.runtime.train import kills
 from tfdeploy.runtime.show.reporting import Quiet
 
 EVERY = 7
-STOPS = (EVERY, EVERY + 1, 2 * EVERY + 2)
-"""Right after the copies have been averaged, a step later, and between two averagings."""
+STOPS = (EVERY, 2 * EVERY + 2)
+"""Right after the copies have been averaged, and between two averagings."""
 
 LOCAL = {"update__mode": "local", "update__average_every": EVERY}
 BEST = {
@@ -89,6 +89,7 @@ def test_a_local_run_that_is_killed_goes_on_with_its_copies(
     assert {each.blow.way for each in ordeal.outcomes} == set(kills.WAYS)
 
 
+@pytest.mark.full
 def test_a_checkpoint_without_the_copies_of_the_clones(project: Project) -> None:
     """A run of another mode or number of clones is gone on with from the mean, and a warning says so."""
     warnings: list[Diagnostic] = []

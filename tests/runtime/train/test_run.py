@@ -162,6 +162,7 @@ def test_another_number_of_clones(project: Project, run_before: RunBefore) -> No
     assert manifest["examples"] == 10 * 32 + 50 * 64
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("damage", [lambda size: slice(size // 2, size // 2 + 64), slice])
 def test_broken_checkpoints_are_passed_over(
     project: Project, run_before: RunBefore, damage: Callable[[int], slice]
@@ -212,6 +213,7 @@ def test_another_model(project: Project, run_before: RunBefore) -> None:
     assert found.span.text.startswith('model "small"')
 
 
+@pytest.mark.full
 def test_another_optimizer(project: Project, run_before: RunBefore) -> None:
     """A run goes on with another optimizer; its slots start anew, and that is said."""
     run_before(train__steps=10)

@@ -88,6 +88,7 @@ def test_evaluate_changes_nothing(trained: Project) -> None:
     assert found.message.startswith(f"the checkpoint `{index.with_suffix('')}` cannot be read: ")
 
 
+@pytest.mark.full
 def test_a_checkpoint_as_a_number_or_a_path_and_one_split(trained: Project) -> None:
     """All of them mean what the texts and the list mean."""
     spec = trained.load()

@@ -121,7 +121,7 @@ def places(compiled: CompiledGraph) -> dict[str, str]:
     return {name: entry.device.ref for name, entry in compiled.ledger.entries.items()}
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("case", {**STILL, **LATER}.values(), ids=[*STILL, *LATER])
 def test_a_rule_that_moves_nothing_is_warned_of(case: tuple[str, str, str, bool, str]) -> None:
     """Every op is where it is without the rule, and the graph has no other warning."""
@@ -133,7 +133,7 @@ def test_a_rule_that_moves_nothing_is_warned_of(case: tuple[str, str, str, bool,
     assert marked(found) == case[4]
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("case", MOVING.values(), ids=MOVING)
 def test_a_rule_that_moves_something_is_not(case: tuple[str, str, str, bool, str]) -> None:
     """Sums of what is not copied, mailboxes, and rows of equal index that a clone sums for itself."""

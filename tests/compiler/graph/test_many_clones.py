@@ -210,7 +210,7 @@ ALIKE = {
 }
 
 
-@pytest.mark.family(every=24)
+@pytest.mark.family(every=44)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
     """Everything is equal, in the same order; so is what a file says of it, and what views show."""
@@ -253,10 +253,8 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
         assert sum(each.count for each in chosen) == len(listed), glob
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.full if at % 8 else ()) for at, name in enumerate(ALIKE)],
-)
+@pytest.mark.family(every=4)
+@pytest.mark.parametrize("name", [*ALIKE][::4])
 def test_costs_on_the_page_are_those_of_the_graph_of_all_clones(name: str) -> None:
     """Each op costs the same, though one task stands for others, and though no time is forecast."""
     devices, place, update = ALIKE[name]

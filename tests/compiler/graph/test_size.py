@@ -75,7 +75,7 @@ def require_near(plan: Plan, monkeypatch: pytest.MonkeyPatch, part: int) -> None
     assert refused(plan, monkeypatch, real // part, traces) is not None
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=14)
 @pytest.mark.parametrize(
     ("devices", "place", "update"),
     [
@@ -102,6 +102,7 @@ def test_the_estimate_is_below_the_real_size(
     require_near(plan_of(devices, place, update), monkeypatch, 2)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("devices", "place", "update"),
     [
@@ -117,6 +118,7 @@ def test_what_is_left_out_of_the_estimate_makes_it_no_larger(
     require_near(plan_of(devices, place, update), monkeypatch, 4)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("place", [SHARED, COPIED])
 def test_sums_of_some_clones_stand_for_those_of_more(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pieces of a ring are for more clones follows from those of some."""

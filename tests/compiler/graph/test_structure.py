@@ -153,7 +153,7 @@ def expect_records_of(compiled: CompiledGraph) -> None:
         assert [(each.name, each.dtype, each.shape) for each in record.outputs] == made
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=7)
 @pytest.mark.parametrize("name", CASES)
 def test_ops_of_a_graph(name: str, golden: Callable[[str, str], None]) -> None:
     """All of them, with what each is and takes; the records of the step say the same."""

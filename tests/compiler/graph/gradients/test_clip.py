@@ -101,6 +101,7 @@ def kernels(training: Training) -> list[Any]:
     return [np.array(each) for each in training.session.run(list(copies))]
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("variables", ["cpu[1]", "replicated"])
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_a_step_without_examples_that_tell_takes_off_the_gradient_of_the_penalty(

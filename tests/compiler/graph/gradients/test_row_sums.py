@@ -44,7 +44,7 @@ def pooled(how: str, table: str = "sharded(cpu[1..2])", clones: str = "cpu[0]", 
     return SPEC.format(pooled=how, table=table, clones=clones, rule=rule)
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     ("how", "where", "overrides", "made"),
     [

@@ -21,9 +21,8 @@ from dsl.diagnostics import Diagnostic, SpecError
 from tests.compiler.graph.inspect.family import Member, plan_of
 from tests.support import CLASSIFIER, CONVOLUTION, marked, spec_of
 
-MEMBERS = 216
-EIGHTH = MEMBERS // 8  # of all kinds, which take turns by threes, fours and eights
-CHUNK = EIGHTH
+MEMBERS = 96  # of all kinds, which take turns by threes, fours and eights
+EIGHTH = CHUNK = MEMBERS // 8
 
 
 def check(number: int) -> None:

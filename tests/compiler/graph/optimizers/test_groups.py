@@ -144,7 +144,7 @@ def after_a_step(optimizer: str) -> dict[str, Any]:
         return training.values()
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("glob", [*reversed(GROUPS)])
 def test_a_group_does_what_its_optimizer_does_alone(glob: str) -> None:
     """To its weights and their slots; gradients are clipped by the norm of those of all groups."""
@@ -230,6 +230,7 @@ def test_what_is_wrong_is_said_where_it_is_written(optimizer: str) -> None:
     assert marked(found) == written
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     ("optimizer", "expected"),
     [

@@ -60,7 +60,7 @@ def test_threads_of_stages_on_cpus_do_not_look_for_work_in_vain() -> None:
     assert [each.experimental.disable_thread_spinning for each in configs] == [False, True, False]
 
 
-@pytest.mark.family(every=7)
+@pytest.mark.family(every=12)
 @pytest.mark.usefixtures("deterministic_ops")
 @pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
 @pytest.mark.parametrize(

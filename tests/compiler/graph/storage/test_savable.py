@@ -76,6 +76,7 @@ def local():
 """
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", STEPS)
 def test_masks_have_names_of_their_own(name: str, tmp_path: Path) -> None:
     """A model whose masks are computed by ops with names of layers predicts the same after it was loaded."""

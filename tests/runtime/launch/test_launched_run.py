@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
-import runpy
 import shutil
 import signal
+import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
-from importlib import util
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 import grammar
-from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors import cluster as errors
+from dsl.diagnostics import RunError, SpecError
 from dsl.files.typed_json import parse_record
-from tests.folders import ROOT
+from tests.runtime.launch.scripted import PATIENCE, play
 from tests.runtime.tasks import SPEC
 from tests.support import make_result
 from tfdeploy.runtime.launch import child, launcher, task_processes
-from tfdeploy.runtime.launch import launched_run as module
-from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
+from tfdeploy.runtime.launch.launched_run import (
+    LaunchOutcome,
+    TaskOutput,
+    copied_spec,
+    options_for,
+    run_on_cluster,
+    run_workers,
+)
 from tfdeploy.runtime.launch.launcher import TaskCommand
 from tfdeploy.runtime.launch.task_processes import describe_exit
 from tfdeploy.runtime.membership.addresses import Task
@@ -133,149 +136,171 @@ def test_how_a_process_has_ended(code: int, words: str) -> None:
     assert describe_exit(code) == words
 
 
-FAILURE = errors.task_failed(ref="worker:1", how="ended with exit code 3")
-
-
-class Pretended:
-    """A launcher without processes: each time that it looks at its tasks, the next thing happens.
-
-    A signal is received, a task fails with an exit code, or the chief writes a line. Then the chief ends.
-    """
-
-    cluster = SimpleNamespace(chief="chief")
-
-    def __init__(self, happening: list[Any], stop: Any, _: TaskCommand, on_line: Any, say: Any) -> None:
-        self.happening, self.stop, self.on_line, self.say = happening, stop, on_line, say
-        self.finished: set[str] = set()
-        self.failure: Diagnostic | None = None
-        self.failed, self.ending = 0, False
-        self.sent: list[Any] = []
-        self.looked_after: set[Any] = set()
-        self.ended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self.sent == ([] if self.stop.received is None else [self.stop.received])
-        assert self.looked_after == {*self.sent}
-        assert self.ended == (self.stop.received is not None)
-
-    def send(self, number: int) -> None:
-        """Take down a signal that is sent."""
-        self.sent.append(number)
-
-    def end_stuck(self, number: Any) -> None:
-        """Take down that those that were sent a signal are looked after."""
-        self.looked_after.add(number)
-
-    def end_all(self) -> None:
-        """Take down that all are ended, for which the chief must have ended before."""
-        assert self.finished or self.failure is not None
-        self.ended = True
-
-    def outcome(self, _: object) -> int | None:
-        """Return the exit code of the chief if it has ended."""
-        return 0 if "chief" in self.finished else None
-
-    def check_tasks(self) -> None:
-        """Let the next thing happen."""
-        match self.happening.pop(0) if self.happening else None:
-            case None:
-                self.finished.add("chief")
-            case signal.Signals() as number:
-                self.stop.received = number
-            case (Diagnostic() as failure, int(code)):
-                self.failure, self.failed = failure, code
-            case str(line):
-                self.on_line(Task("worker", 0), line, "stdout")
-                self.say("said")
+TELL = f"say({RESULT!r})"
+"""What the chief does in the end: it writes its result."""
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return what happens during a launch, which is empty at first."""
-    happening: list[Any] = []
-    stop = SimpleNamespace(received=None)
-    monkeypatch.setattr(module, "Launcher", partial(Pretended, happening, stop))
-    monkeypatch.setattr(module, "StopSignals", lambda **_: nullcontext(stop))
-    monkeypatch.setattr(module, "POLL", 0.0)
-    return happening
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskCommand:
+    """Return how a parameter server and two workers are started; whoever ends is started again at once."""
+    monkeypatch.setattr(launcher, "PAUSE", 0.0)
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(SPEC.format(ps="tasks = 1", worker="tasks = 2"))
+    more = [("update.replication", "between_graph"), ("train.directory", str(tmp_path / "run"))]
+    return TaskCommand(grammar.load(path, more), str(path))
 
 
 @pytest.mark.parametrize(
-    ("happens", "outcome"),
+    ("parts", "number", "outcome", "failure"),
     [
-        ([], LaunchOutcome(0)),
-        ([RESULT], LaunchOutcome(0, None, RESULT)),
-        ([RESULT, signal.SIGINT, ""], LaunchOutcome(130, None, RESULT)),
-        ([signal.SIGTERM, (FAILURE, 3)], LaunchOutcome(143)),
-        ([RESULT, (FAILURE, 3)], LaunchOutcome(3, FAILURE)),
-        ([(FAILURE, -9)], LaunchOutcome(2, FAILURE)),
+        ({"": ""}, None, LaunchOutcome(0), None),
+        ({"worker:0": TELL, "": ""}, None, LaunchOutcome(0, None, RESULT), None),
+        (
+            {"worker:0": f"{TELL}; say('ready'); wait()"},
+            signal.SIGINT,
+            LaunchOutcome(130, None, RESULT),
+            None,
+        ),
+        ({"worker:0": "say('ready'); wait()"}, signal.SIGTERM, LaunchOutcome(143), None),
+        (
+            {"worker:0": f"{TELL}; wait()", "worker:1": "end(1)"},
+            None,
+            LaunchOutcome(1),
+            "ended with exit code 1",
+        ),
+        (
+            {"worker:1": "os.kill(os.getpid(), signal.SIGKILL)"},
+            None,
+            LaunchOutcome(2),
+            "was ended by SIGKILL 5 times in a row, soon after it was started",
+        ),
     ],
 )
 def test_how_a_launch_ends(
-    tmp_path: Path, script: list[Any], happens: list[Any], outcome: LaunchOutcome
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: TaskCommand,
+    parts: dict[str, str],
+    number: signal.Signals | None,
+    outcome: LaunchOutcome,
+    failure: str | None,
 ) -> None:
-    """A signal is passed on once; a task that was killed has no exit code that could be passed on."""
-    script += happens
-    output = output_of(tmp_path, lambda *_: None)
-    command = TaskCommand(grammar.load(tmp_path / "spec.tfdeploy"), "")
-    assert run_workers(command, output) == outcome
+    """A signal is passed on; a task that was killed has no exit code that could be passed on."""
+    play(monkeypatch, tmp_path, parts)
+
+    def emit(line: str, _: object) -> None:
+        if line.endswith("| ready") and number is not None:
+            os.kill(os.getpid(), number)
+
+    found = run_workers(command, TaskOutput(command.spec, emit))
+    assert evolve(found, failure=None) == outcome
+    told = None if found.failure is None else found.failure.message
+    assert told == (None if failure is None else f"`worker:1` {failure}")
 
 
-def test_a_launch_ends_with_who_reads_it(tmp_path: Path, script: list[Any]) -> None:
+def test_a_signal_is_passed_on_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: TaskCommand
+) -> None:
+    """To the chief, which may take a while to end. All others are ended after it."""
+    chief = """
+got = []
+signal.signal(signal.SIGINT, lambda *_: got.append(1))
+say("ready")
+while not got:
+    time.sleep(0.01)
+time.sleep(0.5)
+say(f"got {len(got)}")
+end(130)
+"""
+    play(monkeypatch, tmp_path, {"worker:0": chief})
+    lines: list[str] = []
+
+    def emit(line: str, _: object) -> None:
+        lines.append(line)
+        if line.endswith("| ready"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert run_workers(command, TaskOutput(command.spec, emit)).code == 130
+    assert lines == ["worker:0 | ready", "worker:0 | got 1"]
+    assert sorted(each.read_text() for each in tmp_path.glob("*.ended")) == ["130", "SIGTERM", "SIGTERM"]
+
+
+def test_a_launch_ends_with_who_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: TaskCommand
+) -> None:
     """Nobody would hear of it any more."""
+    play(monkeypatch, tmp_path, {"worker:0": "say('heard'); wait()"})
 
     def emit(text: str, stream: str) -> None:
         raise BrokenPipeError(text, stream)
 
-    script += ["", ""]
-    output = output_of(tmp_path, emit)
     with pytest.raises(BrokenPipeError):
-        run_workers(TaskCommand(grammar.load(tmp_path / "spec.tfdeploy"), ""), output)
-    assert len(script) == 1
+        run_workers(command, TaskOutput(command.spec, emit))
+
+
+class Listener(Reporter):
+    """Keeps what is said, and passes a signal on when a task is ready for it."""
+
+    def __init__(self, number: signal.Signals | None) -> None:
+        self.number, self.notes, self.results = number, list[str](), list[Result]()
+
+    def note(self, text: str) -> None:
+        """Keep a note."""
+        self.notes.append(text)
+        if text.endswith("| ready") and self.number is not None:
+            os.kill(os.getpid(), self.number)
+
+    def finished(self, result: Result) -> None:
+        """Keep a result."""
+        self.results.append(result)
 
 
 @pytest.mark.parametrize(
-    ("happens", "raised"),
+    ("chief", "number", "raised"),
     [
-        ([RESULT], None),
-        ([RESULT, signal.SIGINT], Interrupted),
-        ([signal.SIGTERM], Terminated),
-        ([(FAILURE, 3)], RunError),
+        (f"say('said'); {TELL}", None, None),
+        (f"{TELL}; say('ready'); wait()", signal.SIGINT, Interrupted),
+        ("say('ready'); wait()", signal.SIGTERM, Terminated),
+        ("say('why', sys.stderr); end(2)", None, RunError),
     ],
 )
 def test_python_learns_how_a_launch_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: list[Any], happens: list[Any], raised: Any
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: TaskCommand,
+    chief: str,
+    number: signal.Signals | None,
+    raised: Any,
 ) -> None:
     """By the result, which is reported, or by an exception, which has the result if there is one."""
-    script += happens
-    told: list[Any] = []
-
-    class Listener(Reporter):
-        def note(self, text: str) -> None:
-            told.append(text)
-
-        def finished(self, result: Result) -> None:
-            told.append(result)
-
-    monkeypatch.setattr(module, "require_launchable", told.append)
-    path = tmp_path / "spec.tfdeploy"
-    path.write_text(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
-    spec = grammar.load(path, [("update.replication", "between_graph")])
-    options = RunOptions(reporter=Listener())
+    ends = {} if number is not None or raised is not None else {"": ""}
+    play(monkeypatch, tmp_path, {"worker:0": chief, **ends})
+    listener = Listener(number)
+    options = RunOptions(reporter=listener)
     if raised is None:
-        found = module.run_on_cluster(spec, options)
-        assert told == [spec, "said", found]
+        found = run_on_cluster(command.spec, options)
+        assert (listener.notes, listener.results) == (["worker:0 | said"], [found])
         assert found.to_json() == RESULT
         return
     with pytest.raises(raised) as caught:
-        module.run_on_cluster(spec, options)
+        run_on_cluster(command.spec, options)
+    assert listener.results == []
     if isinstance(caught.value, RunError):
-        assert caught.value.diagnostic == FAILURE
+        assert caught.value.diagnostic.message == "`worker:0` ended with exit code 2"
+        assert caught.value.diagnostic.notes == ("why",)
     else:
-        assert (caught.value.result is not None) is (happens[0] == RESULT)
+        assert (caught.value.result is not None) is (TELL in chief)
+
+
+def test_what_cannot_be_run_is_said_before_a_task_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: TaskCommand
+) -> None:
+    """Once, and not by each of them."""
+    play(monkeypatch, tmp_path, {"": "say('started')"})
+    listener = Listener(None)
+    with pytest.raises(SpecError):
+        run_on_cluster(evolve(command.spec, data=None), RunOptions(reporter=listener))
+    assert listener.notes == []
 
 
 def test_tasks_get_the_options_of_their_run(tmp_path: Path) -> None:
@@ -289,37 +314,67 @@ def test_tasks_get_the_options_of_their_run(tmp_path: Path) -> None:
         assert command.trainer_options == ("--modules", str(tmp_path))
     with copied_spec(spec, (), RunOptions()) as command:
         assert command.chief_options == ()
-    assert module._flags(spec, RunOptions()) == []
-    assert module._flags(spec, RunOptions(verbose=True)) == ["--verbose"]
+    assert options_for(spec, RunOptions()) == []
+    assert options_for(spec, RunOptions(verbose=True)) == ["--verbose"]
 
 
-def test_a_task_without_its_launcher_ends_as_if_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+OWN = """
+import json, sys, time
+print(json.dumps([sys.argv[1:], sys.path[0]]), flush=True)
+time.sleep({seconds})
+"""
+
+
+def start_child(folder: Path, pipe: int, *options: str, path: str) -> subprocess.Popen[str]:
+    """Start the script of a task with the arguments `check a`, for a Python with options and a path."""
+    command = [sys.executable, *options, child.__file__, str(pipe), str(os.getpid()), "check", "a"]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=folder,
+        pass_fds=(pipe,),
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def own_program(folder: Path, seconds: float) -> str:
+    """Write a program of the name `tfdeploy` into a folder that Python can be told of; return the folder."""
+    (folder / "tfdeploy").mkdir()
+    (folder / "tfdeploy" / "__init__.py").write_text("")
+    (folder / "tfdeploy" / "__main__.py").write_text(OWN.format(seconds=seconds))
+    return str(folder)
+
+
+def test_a_task_without_its_launcher_ends_as_if_killed(tmp_path: Path) -> None:
     """Its exit code is that of a process that SIGKILL has ended."""
-    codes: list[int] = []
-    monkeypatch.setattr(os, "_exit", codes.append)
     reading, writing = os.pipe()
-    os.close(writing)
-    child._end_with(reading)
+    with start_child(tmp_path, reading, path=own_program(tmp_path, 600.0)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        os.close(writing)
+        assert process.wait(PATIENCE) == 128 + 9
     os.close(reading)
-    assert codes == [128 + 9]
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_the_project_is_found_if_it_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, *, installed: bool
-) -> None:
-    """Its folder comes last, and only if it is needed; that of the script is no place for imports."""
-    ran: list[str] = []
-    own, path = str(Path(child.__file__).parent), ["first"]
-    monkeypatch.setattr(child, "follow", lambda pipe, parent: ran.append(f"{pipe} {parent}"))
-    monkeypatch.setattr(runpy, "run_module", lambda name, **_: ran.append(name))
-    monkeypatch.setattr(util, "find_spec", lambda _: child if installed else None)
-    monkeypatch.setattr(sys, "argv", ["child.py", "5", "77", "check", "a"])
-    monkeypatch.setattr(sys, "path", [own, *path])
-    child.main()
-    assert ran == ["5 77", "tfdeploy"]
-    assert sys.argv == ["tfdeploy", "check", "a"]
-    assert sys.path == (path if installed else [*path, str(ROOT)])
+def test_the_project_is_found_if_it_is_not_installed(tmp_path: Path, *, installed: bool) -> None:
+    """That of the user comes first, and the folder of the script is no place for imports."""
+    reading, writing = os.pipe()
+    others = sysconfig.get_path("purelib")
+    options, path = ([], own_program(tmp_path, 0.0)) if installed else (["-S"], others)
+    (tmp_path / "a").write_text("tfdeploy = 1\n")
+    with start_child(tmp_path, reading, *options, path=path) as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    for each in (reading, writing):
+        os.close(each)
+    if installed:
+        assert json.loads(out) == [["check", "a"], path]
+    else:
+        assert process.returncode == 1
+        assert out.startswith("error[TFD")
 
 
 DEAF = """

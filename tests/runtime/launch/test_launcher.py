@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import grammar
 from dsl import ir
+from tests.runtime.launch.scripted import PATIENCE, Scene, wait_until
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.launch import launcher as module
-from tfdeploy.runtime.launch.launcher import (
-    MOST_EARLY,
-    PAUSE,
-    QUICK,
-    SHUTDOWN_TIME,
-    Launcher,
-    TaskCommand,
-    _reserved,
-)
+from tfdeploy.runtime.launch.launcher import MOST_EARLY, TaskCommand, _reserved
 from tfdeploy.runtime.launch.scaling import ScaleRequest
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
@@ -72,188 +67,150 @@ def test_tasks_are_started_with_what_they_need(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-class Started:
-    """A process of a task that ends when a test says so."""
-
-    def __init__(self, task: Task, arguments: list[str], environment: dict[str, str], pid: int) -> None:
-        self.task, self.arguments, self.environment = task, arguments, environment
-        self.process = SimpleNamespace(pid=pid)
-        self.code: int | None = None
-        self.lived, self.starts, self.early = 0.0, 1, 0
-        self.signals: list[int] = []
-
-    def send(self, number: int) -> None:
-        """Take down a signal."""
-        self.signals.append(number)
-
-    def ended(self) -> int | None:
-        """Return the exit code."""
-        return self.code
-
-    def wait_for_output(self) -> None:
-        """Do nothing, because all has been read."""
-
-
-class Launch:
-    """A launcher whose processes, and whose clock, only pretend."""
-
-    def __init__(self, launcher: Launcher, said: list[str]) -> None:
-        self.launcher, self.said = launcher, said
-        self.now = 1000.0
-        self.started: list[Started] = []
-        self.stopped: list[str] = []
-        self.hear: dict[Task, Callable[[str, Any], None]] = {}
-
-    def start(self, task: Task, arguments: Any, environment: Any, _: Any, on_line: Any) -> Started:
-        """Take down what is started."""
-        self.hear[task] = on_line
-        self.started.append(Started(task, arguments, environment, len(self.started)))
-        return self.started[-1]
-
-    def newest(self, task: Task) -> Started:
-        """Return the newest process of a task."""
-        return [each for each in self.started if each.task == task][-1]
-
-    def end(self, task: Task, code: int, lived: float = QUICK, later: float = 0.0) -> int:
-        """Let the process of a task end; return how often it has been started by then.
-
-        Args:
-            task: The task.
-            code: Its exit code.
-            lived: The seconds for which it has been running.
-            later: The seconds after which the launcher looks again.
-        """
-        child = self.newest(task)
-        child.code, child.lived = code, lived
-        self.launcher.check_tasks()
-        self.now += later
-        self.launcher.check_tasks()
-        return self.newest(task).starts
-
-
 @pytest.fixture
 def launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Launch]:
-    """Yield a launcher of a parameter server and two workers, in one graph or changing on request."""
-    said: list[str] = []
+) -> Iterator[Scene]:
+    """Yield a launcher of a parameter server and two workers, in one graph or changing on request.
+
+    Whatever ends has ended early, and is started again without a pause.
+    """
     replication = getattr(request, "param", "between_graph")
     spec = load_changing(tmp_path) if replication == "changing" else load(tmp_path, replication)
-    launcher = Launcher(TaskCommand(spec, "spec"), lambda *_: None, said.append)
-    found = Launch(launcher, said)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: found.now))
-    processes = module.task_processes
-    fake = SimpleNamespace(
-        start=found.start,
-        describe_exit=processes.describe_exit,
-        wait=lambda children, _: found.stopped.extend(f"waited {each.task.ref}" for each in children),
-        stop=lambda children, _: found.stopped.extend(f"stopped {each.task.ref}" for each in children) or [],
-    )
-    monkeypatch.setattr(module, "task_processes", fake)
-    with launcher:
+    for name, seconds in (("QUICK", 1000.0), ("PAUSE", 0.0), ("SHUTDOWN_TIME", 1000.0), ("FINISHING", 0.0)):
+        monkeypatch.setattr(module, name, seconds)
+    found = Scene(monkeypatch, tmp_path, spec, "TF_CONFIG", "PYTHONUNBUFFERED", "TFDEPLOY_LAUNCHER", SECRET)
+    with found.launcher:
         yield found
 
 
-def test_tasks_get_the_addresses_and_the_secret(launch: Launch) -> None:
+def test_tasks_get_the_addresses_and_the_secret(launch: Scene) -> None:
     """Each knows which it is, and who has started it; so does the client, which is no task."""
-    assert [each.task for each in launch.started] == [PS, CHIEF, WORKER]
-    environment = launch.newest(WORKER).environment
-    assert '"task": {"type": "worker", "index": 1}' in environment["TF_CONFIG"]
-    assert environment["PYTHONUNBUFFERED"] == "1"
     client = launch.launcher.client
-    assert environment["TFDEPLOY_LAUNCHER"] == str(client.launcher)
+    environments = {each: launch.there(each).environment for each in (PS, CHIEF, WORKER)}
+    for task, found in environments.items():
+        config = json.loads(found["TF_CONFIG"])
+        assert config["task"] == {"type": task.job, "index": task.index}
+        assert config["cluster"][task.job][task.index] == client.cluster.address(task)
+        assert (found["PYTHONUNBUFFERED"], found["TFDEPLOY_LAUNCHER"]) == ("1", str(client.launcher))
     assert (client.task, client.given_by, client.cluster) == (None, "launch", launch.launcher.cluster)
     assert client.secret is not None
-    assert {each.environment[SECRET] for each in launch.started} == {environment[SECRET]}
+    assert {found[SECRET] for found in environments.values()} == {environments[PS][SECRET]}
+    assert environments[PS][SECRET]
 
 
-def test_a_task_that_ends_by_accident_is_started_again(launch: Launch) -> None:
-    """At once, if it was running for long; with a pause that grows if it ends soon, time after time."""
-    assert launch.end(WORKER, -9) == 2
+def test_a_task_that_always_ends_early_is_not_started_for_ever(launch: Scene) -> None:
+    """It ends the run, with its last words to standard error; what is started again resumes."""
+    launch.end(WORKER, -9)
     assert launch.said == ["worker:1 was ended by SIGKILL; it is started again"]
-    assert launch.newest(WORKER).arguments[-2:] == ["--resume", "auto"]
-    for early in range(2, MOST_EARLY):
-        pause = PAUSE * (early - 1)
-        assert launch.end(WORKER, 3, QUICK - 1, pause - 0.1) == early
-        launch.now += 0.1
-        launch.launcher.check_tasks()
-        assert launch.newest(WORKER).starts == early + 1
+    assert launch.there(WORKER, 2).arguments[-2:] == ["--resume", "auto"]
+    for count in range(2, MOST_EARLY):
+        launch.end(WORKER, 3, count=count)
     assert (launch.launcher.failure, launch.launcher.finished) == (None, {})
-    launch.hear[WORKER]("why", "stderr")
-    launch.hear[WORKER]("something else", "stdout")
-    assert launch.end(WORKER, 3, QUICK - 1, 60.0) == MOST_EARLY
+    launch.end(WORKER, 3, count=MOST_EARLY)
     failure = launch.launcher.failure
     assert failure is not None
     said = f"`worker:1` ended with exit code 3 {MOST_EARLY} times in a row, soon after it was started"
     assert failure.message == said
-    assert failure.notes == ("why",)
+    assert failure.notes == tuple(f"why {each}" for each in (3,) * (MOST_EARLY - 1))
     assert (launch.launcher.failed, launch.launcher.finished) == (3, {WORKER: 3})
     assert len(launch.said) == MOST_EARLY - 1
 
 
-def test_an_end_after_long_begins_the_count_anew(launch: Launch) -> None:
+def test_the_pause_grows_with_each_early_end(launch: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends by accident for the first time is started again at once."""
+    launch.end(WORKER, -9)
+    launch.there(WORKER, 2)
+    for count, pause in ((2, 0.2), (3, 0.4)):
+        monkeypatch.setattr(module, "PAUSE", 0.2)
+        before = time.monotonic()
+        launch.end(WORKER, -9, count=count)
+        monkeypatch.setattr(module, "PAUSE", 0.0)
+        while len(launch.starts(WORKER)) == count:
+            launch.launcher.check_tasks()
+        assert time.monotonic() - before >= pause
+
+
+def test_an_end_after_long_begins_the_count_anew(launch: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only early ends in a row are taken for a task that cannot run."""
-    for _ in range(2):
-        for _ in range(MOST_EARLY - 2):
-            launch.end(CHIEF, -11, 1.0, 60.0)
-        launch.end(CHIEF, -11, QUICK, 60.0)
-        assert launch.newest(CHIEF).early == 1
-    assert launch.launcher.failure is None
+    for count in range(1, 2 * MOST_EARLY):
+        monkeypatch.setattr(module, "QUICK", 0.0 if count == MOST_EARLY - 1 else 1000.0)
+        launch.end(CHIEF, -11, count=count)
+        assert (launch.launcher.failure is None) is (count < 2 * MOST_EARLY - 2)
+        if launch.launcher.failure is not None:
+            break
+    assert launch.launcher.finished == {CHIEF: -11}
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
-def test_a_worker_that_says_how_it_ended_is_done(launch: Launch, code: int) -> None:
+def test_a_worker_that_says_how_it_ended_is_done(launch: Scene, code: int) -> None:
     """An error ends the run; of several the first counts."""
-    assert launch.end(WORKER, code, 1.0, 60.0) == 1
+    launch.end(WORKER, code)
     assert launch.launcher.finished == {WORKER: code}
     failure = launch.launcher.failure
     assert (failure is None) is (code == 0)
     launch.end(CHIEF, 1)
     assert launch.launcher.failed == (code or 1)
     assert failure is None or launch.launcher.failure is failure
+    assert launch.said == []
 
 
-def test_a_server_that_was_shut_down_is_done_if_the_run_is(launch: Launch) -> None:
-    """Otherwise the run goes on without it, and it is started again after a while."""
-    assert launch.end(PS, 0, later=SHUTDOWN_TIME) == 1
-    launch.now += 0.1
-    launch.launcher.check_tasks()
-    launch.launcher.check_tasks()
-    assert launch.newest(PS).starts == 2
-    assert launch.said == ["ps:0 ended with exit code 0; it is started again"]
+def test_a_server_that_was_shut_down_is_done_if_the_run_is(launch: Scene) -> None:
+    """As long as the run may still end, it is not started again."""
+    launch.end(PS, 0)
+    assert (launch.launcher.finished, launch.said) == ({}, [])
     launch.end(CHIEF, 0)
-    assert launch.end(PS, 0) == 2
-    assert launch.launcher.finished == {CHIEF: 0, PS: 0}
-    assert launch.end(PS, 1) == 2
+    launch.launcher.check_tasks()
+    assert (launch.launcher.finished, launch.said) == ({CHIEF: 0, PS: 0}, [])
+
+
+def test_a_server_without_which_a_run_goes_on_is_started_again(
+    launch: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the time that the run had for ending."""
+    monkeypatch.setattr(module, "SHUTDOWN_TIME", 0.0)
+    launch.end(PS, 0)
+    launch.launcher.check_tasks()
+    launch.there(PS, 2)
+    assert launch.said == ["ps:0 ended with exit code 0; it is started again"]
 
 
 @pytest.mark.parametrize("launch", ["in_graph"], indirect=True)
-def test_a_chief_that_only_serves_does_not_end_the_run(launch: Launch) -> None:
+def test_a_chief_that_only_serves_does_not_end_the_run(
+    launch: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one graph the client trains, so that every server is started again."""
-    launch.launcher.finished[CHIEF] = 0
-    assert launch.end(PS, 0, later=SHUTDOWN_TIME + 1) == 1
-    launch.launcher.check_tasks()
-    assert launch.newest(PS).starts == 2
+    launch.end(CHIEF, 1)
+    launch.end(PS, 0)
+    assert launch.launcher.finished == {CHIEF: 1}
+    monkeypatch.setattr(module, "SHUTDOWN_TIME", 0.0)
+    wait_until(lambda: launch.launcher.check_tasks() or len(launch.starts(PS)) == 2)
 
 
-def test_while_a_run_ends_nothing_is_started(launch: Launch) -> None:
+def test_while_a_run_ends_nothing_is_started(launch: Scene) -> None:
     """And no end is a failure."""
     launch.launcher.ending = True
-    assert launch.end(WORKER, -9, 1.0, 60.0) == 1
+    launch.end(WORKER, -9)
     assert (launch.launcher.finished, launch.launcher.failure) == ({WORKER: -9}, None)
 
 
 @pytest.mark.parametrize("raised", [False, True])
-def test_tasks_are_waited_for_after_a_run_that_was_finished(launch: Launch, *, raised: bool) -> None:
+def test_tasks_are_waited_for_after_a_run_that_was_finished(
+    launch: Scene, monkeypatch: pytest.MonkeyPatch, *, raised: bool
+) -> None:
     """After one that was not they are stopped at once; both leave nothing."""
+    monkeypatch.setattr(module, "FINISHING", PATIENCE)
+    every = [PS, CHIEF, WORKER]
+    pids = [launch.there(each).pid for each in every]
+    waiting = threading.Timer(0.2, lambda: [launch.write_end(each, 0) for each in pids])
+    if not raised:
+        waiting.start()
     launch.launcher.__exit__(KeyError if raised else None, None, None)
-    every = [each.ref for each in launch.launcher.cluster.tasks]
-    waited = [] if raised else [f"waited {each}" for each in every]
-    assert launch.stopped == [*waited, *(f"stopped {each}" for each in every)]
+    assert [launch.ended(each) for each in every] == ["SIGTERM" if raised else "0"] * 3
     assert launch.launcher.ending
 
 
-def _scale(launch: Launch, tmp_path: Path, tasks: int) -> ScaleRequest:
+def _scale(launch: Scene, tmp_path: Path, tasks: int) -> ScaleRequest:
     """Ask for a number of workers, and return the answer."""
     path = tmp_path / "run" / "scale.json"
     path.parent.mkdir(exist_ok=True)
@@ -265,54 +222,68 @@ def _scale(launch: Launch, tmp_path: Path, tasks: int) -> ScaleRequest:
 
 
 @pytest.mark.parametrize("launch", ["changing"], indirect=True)
-def test_the_number_of_workers_is_changed_while_they_run(launch: Launch, tmp_path: Path) -> None:
+def test_the_number_of_workers_is_changed_while_they_run(launch: Scene, tmp_path: Path) -> None:
     """The least are started; more on request, the last of which end again; who ends by SIGTERM has left."""
     workers = [Task("worker", index) for index in range(4)]
-    assert [each.task for each in launch.started] == workers[:2]
+    first = [launch.there(each) for each in workers[:2]]
     assert _scale(launch, tmp_path, 4).before == 2
     assert _scale(launch, tmp_path, 4).before == 4
-    assert [each.task for each in launch.started] == workers
+    more = [launch.there(each) for each in workers[2:]]
+    assert [len(launch.starts(each)) for each in workers] == [1] * 4
     assert _scale(launch, tmp_path, 2).before == 4
-    assert [each.signals for each in launch.started] == [[], [], [signal.SIGTERM], [signal.SIGTERM]]
-    assert launch.end(workers[3], 143) == 1
-    assert launch.end(workers[2], 0) == 1
-    assert launch.end(workers[1], 143) == 1
+    for each in reversed(more):
+        launch.look_after(each.pid)
+    assert [launch.ended(each) for each in workers[2:]] == ["SIGTERM"] * 2
+    os.kill(first[1].pid, signal.SIGTERM)
+    launch.look_after(first[1].pid)
     assert launch.launcher.failure is None
     assert _scale(launch, tmp_path, 3).before == 1
-    assert [each.task for each in launch.started[4:]] == workers[1:3]
-    assert launch.said == [
+    for each in workers[1:3]:
+        launch.there(each, 2)
+    assert sorted(launch.said[3:5]) == ["worker:2 has left", "worker:3 has left"]
+    assert launch.said[:3] + launch.said[5:] == [
         "worker: 4 tasks instead of 2",
         "worker: 4 tasks instead of 4",
         "worker: 2 tasks instead of 4",
-        "worker:3 has left",
-        "worker:2 has left",
         "worker:1 has left",
         "worker: 3 tasks instead of 1",
     ]
 
 
 @pytest.mark.parametrize("launch", ["changing"], indirect=True)
-def test_others_go_on_without_a_worker_that_always_ends(launch: Launch) -> None:
+def test_others_go_on_without_a_worker_that_always_ends(launch: Scene) -> None:
     """A worker that is killed is started again, but not for ever; one that ends by SIGTERM is not."""
-    for _ in range(MOST_EARLY - 1):
-        launch.end(WORKER, -9, 1.0, 60.0)
-    launch.end(WORKER, -9, 1.0)
+    for count in range(1, MOST_EARLY + 1):
+        launch.end(WORKER, -9, count=count)
     assert launch.said[-1].endswith(
         f"{MOST_EARLY} times in a row, soon after it was started; the others go on without it"
     )
     assert launch.launcher.failure is None
     assert launch.launcher.outcome([]) is None
-    assert launch.end(CHIEF, 143) == 1
+    launch.end(CHIEF, 143)
     assert launch.launcher.outcome([]) == 143
     assert launch.launcher.outcome([CHIEF]) == 143
 
 
 @pytest.mark.parametrize("launch", ["changing"], indirect=True)
-def test_a_run_is_over_with_the_chief_whichever_it_is(launch: Launch) -> None:
+def test_a_run_is_over_with_the_chief_whichever_it_is(launch: Scene) -> None:
     """That is one that has written a result and has ended well; a signal is sent to all, which may be it."""
-    launch.launcher.send(signal.SIGTERM)
-    assert [each.signals for each in launch.started] == [[signal.SIGTERM]] * 2
     launch.end(CHIEF, 0)
     assert launch.launcher.outcome([]) is None
     launch.end(WORKER, 0)
     assert launch.launcher.outcome([WORKER]) == 0
+
+
+@pytest.mark.parametrize(
+    ("launch", "whom"),
+    [("changing", [CHIEF, WORKER]), ("between_graph", [CHIEF])],
+    indirect=["launch"],
+)
+def test_a_signal_is_sent_to_the_chief_or_to_all_that_may_be_it(launch: Scene, whom: list[Task]) -> None:
+    """Others hear of the end from the chief."""
+    pids = {each: launch.there(each).pid for each in launch.launcher.cluster.tasks if each.index < 2}
+    launch.launcher.ending = True
+    launch.launcher.send(signal.SIGINT)
+    for each in whom:
+        launch.look_after(pids[each])
+    assert launch.launcher.finished == dict.fromkeys(whom, 130)

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from attrs import evolve
 
 from dsl import ir
-from dsl.diagnostics import Diagnostic, SpecError
-from tests.support import classifier
+from tests.support import classifier, spec_of
 from tfdeploy.runtime.verify.cases import (
     AVERAGE_EVERY,
     CLUSTERS,
     GLOBAL_BATCH,
     LAUNCHED,
+    LAYOUTS,
     SLOTS_SHARDED,
     SPLITS,
     Case,
-    _values,
+    aspects_of,
     every_case,
     launched_cases,
     launched_spec,
     sample,
     select_cases,
 )
-from tfdeploy.runtime.verify.compare import _plain
-from tfdeploy.runtime.verify.session import Verification
+from tfdeploy.runtime.verify.compare import plain_of
+from tfdeploy.runtime.verify.session import Options, Verification
 
 ADD = ir.Call("add_n")
 
@@ -39,8 +37,8 @@ def test_a_sample_has_every_value_for_its_numbers_of_clones() -> None:
     few = sample(list(every_case(100)))
     assert {each.clones for each in few} <= {2, 3}
     assert len(few) < len(cases) / 2
-    assert {value for each in few for value in _values(each)} == {
-        value for each in cases for value in _values(each)
+    assert {value for each in few for value in aspects_of(each)} == {
+        value for each in cases for value in aspects_of(each)
     }
 
 
@@ -189,47 +187,40 @@ def test_clones_of_a_pipeline_keep_their_groups_and_stages() -> None:
         devices = applied.devices
         cpus = devices.cpu if not devices.jobs else devices.jobs[1].tasks * (devices.jobs[1].cpu or 0)
         assert cpus == 2 * case.clones
-    whole = _plain(spec, (24,))
+    whole = plain_of(spec, (24,))
     assert (whole.update.schedule, whole.update.accumulate, whole.devices.cpu) == (None, 2, 1)
 
 
+MODEL = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  y = input(float32, [2])
+  z = x -> Dense(6, name = "hidden"{hidden}) -> Dense(2)
+  loss = [y, z] -> MeanSquaredError()
+}}
+update {{ optimizer = {optimizer} }}
+"""
+PIECES = {"sharded", SLOTS_SHARDED}
+
+
 @pytest.mark.parametrize(
-    ("constraint", "regularizer", "optimizer", "is_asked"),
+    ("hidden", "optimizer", "uncut", "reason"),
     [
-        (None, None, "SGD(0.1)", False),
-        ("constraint", None, "SGD(0.1)", True),
-        (None, "regularizer", "SGD(0.1)", True),
-        (None, None, "Muon(0.1)", True),
+        ("", "SGD(0.1)", set(), ""),
+        (", kernel_constraint = MaxNorm(1.0)", "SGD(0.1)", {"sharded"}, "the constraint, `MaxNorm`,"),
+        (", kernel_regularizer = OrthogonalRegularizer()", "SGD(0.1)", {"sharded"}, "the regularizer,"),
+        (", kernel_constraint = NonNeg(), kernel_regularizer = L2(0.1)", "SGD(0.1)", set(), ""),
+        ("", "Muon(0.1)", PIECES, "the optimizer, `Muon`,"),
     ],
 )
-def test_pieces_are_tried_if_anything_may_need_the_whole(
-    constraint: str | None, regularizer: str | None, optimizer: str, *, is_asked: bool
+def test_what_is_needed_whole_is_not_compared_in_pieces(
+    hidden: str, optimizer: str, uncut: set[str], reason: str
 ) -> None:
-    """Variables in pieces, and slots in pieces; the reason is what a compilation says of them."""
-    asked: list[ir.Spec] = []
-
-    def refuse(spec: ir.Spec) -> None:
-        asked.append(spec)
-        raise SpecError([Diagnostic("TFD548", f"reason {len(asked)}")])
-
-    verification: Any = SimpleNamespace(
-        spec=classifier(optimizer=optimizer), setup=SimpleNamespace(compile=refuse)
-    )
-    plain = SimpleNamespace(constraint=None, regularizer=None)
-    own = SimpleNamespace(constraint=constraint, regularizer=regularizer)
-    compiled: Any = SimpleNamespace(weights={"kernel": plain, "bias": own})
-    found = Verification._uncut(verification, compiled)
-    expected = {"sharded": "reason 1", "replicated, slots sharded": "reason 2"}
-    assert found == (expected if is_asked else {})
-    targets = [[type(rule.target) for rule in spec.place.rules] for spec in asked]
-    wanted = [ir.Sharded, ir.OverClones] if is_asked else []
-    assert [kind in own for kind, own in zip(wanted, targets, strict=True)] == [True] * len(wanted)
-
-
-def test_what_can_be_cut_is_compared() -> None:
-    """Nothing is left out if both placements can be compiled."""
-    verification: Any = SimpleNamespace(
-        spec=classifier(optimizer="Muon(0.1)"), setup=SimpleNamespace(compile=lambda _: None)
-    )
-    compiled: Any = SimpleNamespace(weights={})
-    assert Verification._uncut(verification, compiled) == {}
+    """The reason is what a compilation says; all else is compared, also what can be cut all the same."""
+    spec = spec_of(MODEL.format(hidden=hidden, optimizer=optimizer))
+    selected = Verification(spec, Options(steps=1, synthetic=True)).selected
+    assert {each.variables for each in selected.cases} == {*LAYOUTS} - uncut
+    found = [title for title, _ in selected.left_out if "needs the whole variable" in title]
+    assert len(found) == len(uncut)
+    assert all(reason in each for each in found)

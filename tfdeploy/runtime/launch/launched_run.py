@@ -222,7 +222,7 @@ def run_on_cluster(
 def _launch(spec: ir.Spec, options: RunOptions, own: Membership | None = None) -> Result:
     require_launchable(spec)
     output = TaskOutput(spec, lambda text, _: options.reporter.note(text))
-    with copied_spec(spec, _flags(spec, options), options) as command:
+    with copied_spec(spec, options_for(spec, options), options) as command:
         if replication_of(spec) == "in_graph":
             return run_client(command, options, output, own)
         ended = run_workers(command, output)
@@ -249,7 +249,7 @@ def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Ite
         yield TaskCommand(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
 
 
-def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:
+def options_for(spec: ir.Spec, options: RunOptions) -> list[str]:
     """Return the options of the command line for tasks that read a spec which Python has loaded.
 
     Tasks may load Python code only if the spec does, which was allowed when it was loaded.

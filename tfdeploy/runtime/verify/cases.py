@@ -279,16 +279,16 @@ def _sums_of_parts(clones: int, pack: int) -> Iterator[tuple[ir.Call, int | None
 def sample(cases: Sequence[Case], clones: tuple[int, ...] = (2, 3)) -> list[Case]:
     """Return few of the cases in which every value of every aspect still occurs, for numbers of clones."""
     few = [case for case in cases if case.clones in clones]
-    wanted = {value for case in few for value in _values(case)}
+    wanted = {value for case in few for value in aspects_of(case)}
     chosen: list[Case] = []
     while wanted:
-        best = max(few, key=lambda case: len(wanted & _values(case)))
+        best = max(few, key=lambda case: len(wanted & aspects_of(case)))
         chosen.append(best)
-        wanted -= _values(best)
+        wanted -= aspects_of(best)
     return chosen
 
 
-def _values(case: Case) -> set[tuple[str, object]]:
+def aspects_of(case: Case) -> set[tuple[str, object]]:
     """Return what a case has, each together with the mode: an async case shows nothing of sync."""
     values: dict[str, object] = {
         "aggregate": case.aggregate.name,

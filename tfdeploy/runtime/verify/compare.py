@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,29 @@ class Trajectory:
 def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     """Train a combination whose clones take their steps together."""
     with make_trial(setup, spec) as trial:
-        return train_trial(trial, steps)
+        return _course(trial, [trial.step] * steps)
 
 
-def train_trial(trial: Trial, steps: int, disturb: Callable[[], None] = lambda: None) -> Trajectory:
-    """Train the clones of a trial, which take their steps together; `disturb` is called after the first."""
-    return trajectory(trial, [trial.step] * steps, disturb)
+def train_case(trial: Trial, case: Case, steps: int, disturb: Callable[[], None]) -> Trajectory:
+    """Train the trial of a case; `disturb` is called after the first step.
+
+    Clones that update alone take turns, each as often as there are steps. Others make their steps together.
+    """
+    if case.mode != "async":
+        return _course(trial, [trial.step] * steps, disturb)
+    updates = [partial(trial.update, each) for each in range(len(case.updaters))]
+    return _course(trial, updates * steps, disturb)
 
 
-def trajectory(
+def _course(
     trial: Trial, steps: Sequence[Callable[[], float]], disturb: Callable[[], None] = lambda: None
 ) -> Trajectory:
-    """Make steps, and return their losses and the values after them; `disturb` is called after the first."""
     first = steps[0]()
     disturb()
     return Trajectory((first, *(step() for step in steps[1:])), trial.values())
 
 
-def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
+def plain_of(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
     """Return the spec that others are compared with: shared variables, `add_n`, nothing computed again."""
     spec = evolve(spec, update=evolve(spec.update, schedule=None))
     shared = Case("sync", PLAIN, "shared", batches).apply(spec)
@@ -58,19 +64,19 @@ def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
 
 def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
     """Return one tower without averaged weights, which evaluates given weights as an exported model does."""
-    alone = _plain(spec, (GLOBAL_BATCH,))
+    alone = plain_of(spec, (GLOBAL_BATCH,))
     return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
 def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     """Train one tower on the whole batch, micro-batches and all."""
-    whole = _plain(spec, (GLOBAL_BATCH * spec.update.accumulate,))
+    whole = plain_of(spec, (GLOBAL_BATCH * spec.update.accumulate,))
     return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
 def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
     """Train the same clones with shared variables and `add_n`."""
-    return run_steps(setup, _plain(spec, batches), steps)
+    return run_steps(setup, plain_of(spec, batches), steps)
 
 
 def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) -> Trajectory:
@@ -82,7 +88,7 @@ def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) ->
     rows = [step * size + row for step in range(steps) for _ in range(2) for row in range(size)]
     twice = {name: array[rows] for name, array in setup.arrays.items()}
     assert spec.update.compress is not None
-    with Trial(setup, _plain(spec, case.batches), twice) as trial:
+    with Trial(setup, plain_of(spec, case.batches), twice) as trial:
         sums = CompressedSums.of(trial.compiled, spec.update.compress, case.workers)
         step, run = [trial.compiled.data_loss, trial.compiled.train_op], trial.session.run
         losses = tuple(float(run(step, sums.totals(run))[0]) for _ in range(steps))
@@ -177,7 +183,7 @@ def _towers(
             step * sum(sizes) + starts[clone] + row for step in range(steps) for row in range(sizes[clone])
         ]
         own = {name: array[rows] for name, array in setup.arrays.items()}
-        alone = _plain(spec, (size,))
+        alone = plain_of(spec, (size,))
         if size not in setup.towers:
             setup.towers[size] = FedGraph(setup.compile(alone))
         towers.append(stack.enter_context(Trial(setup, alone, own, setup.towers[size])))

@@ -47,8 +47,7 @@ from tfdeploy.runtime.verify.compare import (
     same_clones,
     shifted,
     spread,
-    train_trial,
-    trajectory,
+    train_case,
 )
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup, launched_servers, make_trial
@@ -181,7 +180,7 @@ class Verification:
             yield from self._outcomes()
 
     def _outcomes(self) -> Iterator[Outcome]:
-        cases = sorted(self.selected.cases, key=_group)
+        cases = sorted(self.selected.cases, key=place_in_table)
         with evaluation_tower(self.setup, self.spec) as exported:
             for number, case in enumerate(cases, start=1):
                 begun = time.perf_counter()
@@ -235,15 +234,12 @@ class Verification:
             batch = {name: array[:GLOBAL_BATCH] for name, array in self.setup.arrays.items()}
             found = found.with_evaluated(trial.evaluate(batch), exported.evaluate(batch))
             threads = case.mode == "async" and not case.between
-            return (_count_in_threads(trial) if threads else None) or found
+            return (count_in_threads(trial) if threads else None) or found
 
     def _trajectory(self, case: Case, trial: Trial) -> Trajectory:
         servers = self.setup.servers
         disturb = servers.disturb if servers is not None else lambda: None
-        if case.mode != "async":
-            return train_trial(trial, self.options.steps, disturb)
-        updates = [partial(trial.update, each) for each in range(len(case.updaters))]
-        return trajectory(trial, updates * self.options.steps, disturb)
+        return train_case(trial, case, self.options.steps, disturb)
 
     def _expected(self, case: Case) -> Trajectory:
         """Return the reference of a case; cases with the same reference share it."""
@@ -302,7 +298,8 @@ class Verification:
         return one_tower(setup, self.spec, steps)
 
 
-def _group(case: Case) -> tuple[int, int, str, int]:
+def place_in_table(case: Case) -> tuple[int, int, str, int]:
+    """Return what cases are ordered by: mode, aggregation with its settings, and placement."""
     return (
         MODES.index(case.mode),
         function_names("aggregation").index(case.aggregate.name),
@@ -311,7 +308,7 @@ def _group(case: Case) -> tuple[int, int, str, int]:
     )
 
 
-def _count_in_threads(trial: Trial) -> Differences | None:
+def count_in_threads(trial: Trial) -> Differences | None:
     """Let all clones update at the same time; return a difference if the global step is wrong afterwards."""
     before = int(trial.values()["global_step"])
     loops = trial.compiled.train_loops

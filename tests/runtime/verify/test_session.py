@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 import tensorflow as tf
-from attrs import evolve
+from attrs import evolve, frozen
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.tower.traces import Traces
 from dsl import ir
 from dsl.diagnostics import RunError
@@ -19,7 +20,6 @@ from tfdeploy.runtime.verify.session import (
     THREADED_UPDATES,
     Options,
     Verification,
-    count_in_threads,
     place_in_table,
 )
 from tfdeploy.runtime.verify.trial import LocatedSession, Trial, TrialSetup, make_trial
@@ -129,21 +129,26 @@ def test_cases_are_in_the_order_of_the_table() -> None:
     ]
 
 
-@pytest.mark.parametrize("counts", [True, False])
-def test_updates_of_threads_are_counted(*, counts: bool) -> None:
-    """So many for each clone, and each of them must count: one that only reads its loss does not."""
-    run = verification_of()
-    with make_trial(run.setup, ASYNC.apply(run.spec)) as trial:
-        if not counts:
-            idle = [evolve(each, train_op=each.data_loss.op) for each in trial.compiled.train_loops]
-            trial.compiled = evolve(trial.compiled, train_loops=tuple(idle))
-        found = count_in_threads(trial)
-        assert trial.values()["global_step"] == (2 * THREADED_UPDATES if counts else 0)
-    if counts:
-        assert found is None
-    else:
-        assert found is not None
-        assert (found.largest, found.worst) == (float("inf"), "global_step counts 0 of 10 updates")
+@frozen
+class Idle(TrialSetup):
+    """A setup whose graphs have clones that make no update if they are asked for one alone."""
+
+    def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
+        """Return a graph in which such an update is the loss alone."""
+        compiled = TrialSetup.compile(self, spec, worker)
+        idle = (evolve(each, train_op=each.data_loss.op) for each in compiled.train_loops)
+        return evolve(compiled, train_loops=tuple(idle))
+
+
+def test_clones_of_a_process_also_update_at_the_same_time() -> None:
+    """Each of these updates must count. Those of workers are counted where they claim them."""
+    run = Verification(spec_of(SPEC.format(**PLAIN)), Options(steps=STEPS, synthetic=True))
+    run.setup = Idle(run.setup.traces, run.setup.seed, run.setup.arrays, run.setup.start)
+    run.selected = evolve(run.selected, cases=(ASYNC, WORKERS))
+    threads, claimed = (each.differences for each in run.outcomes())
+    assert threads.largest == float("inf")
+    assert threads.worst == f"global_step counts 0 of {2 * THREADED_UPDATES} updates"
+    assert claimed.largest < 1e-5
 
 
 TWO = """

@@ -234,7 +234,7 @@ class Verification:
             batch = {name: array[:GLOBAL_BATCH] for name, array in self.setup.arrays.items()}
             found = found.with_evaluated(trial.evaluate(batch), exported.evaluate(batch))
             threads = case.mode == "async" and not case.between
-            return (count_in_threads(trial) if threads else None) or found
+            return (_count_in_threads(trial) if threads else None) or found
 
     def _trajectory(self, case: Case, trial: Trial) -> Trajectory:
         servers = self.setup.servers
@@ -308,7 +308,7 @@ def place_in_table(case: Case) -> tuple[int, int, str, int]:
     )
 
 
-def count_in_threads(trial: Trial) -> Differences | None:
+def _count_in_threads(trial: Trial) -> Differences | None:
     """Let all clones update at the same time; return a difference if the global step is wrong afterwards."""
     before = int(trial.values()["global_step"])
     loops = trial.compiled.train_loops

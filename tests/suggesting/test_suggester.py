@@ -1,9 +1,10 @@
-"""Which placements `suggest` goes through, and what it refuses, with placements whose values are given."""
+"""Which placements of a small spec `suggest` goes through, which it takes, and what it refuses."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -11,70 +12,87 @@ from attrs import evolve
 import grammar
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.suggest import variations
 from compiler.suggest.outcome import Goal
 from compiler.suggest.variations import Changes
 from dsl.diagnostics import SpecError
 from tests.cli.test_suggest import WIDE
-from tests.compiler.suggest.test_outcome import chain, outcome
 from tests.compiler.time.steps import GPU, op, step
-from tests.suggesting.test_search import FIRST, SHARDED, SPLIT, SPREAD, rules_of, trials_of
-from tfdeploy.suggesting.suggester import ROUNDS, CannotEditError, Suggester, suggest
-from tfdeploy.suggesting.trials import Trials, Tried, _is_same
+from tfdeploy.suggesting.suggester import CannotEditError, Suggester, suggest
+from tfdeploy.suggesting.trials import Trials, Tried, is_same
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+SPLIT = Changes({"clones": ("clones -> groups(gpu[*], size = 2)",)}, {("clones", "batch"): "16"})
+SHARDED = Changes({"variables": ("variables -> sharded(gpu[*])",)})
+SPREAD = Changes({"variables": ("variables -> balanced(gpu[*])",)})
 PACKED = Changes(values={("update", "pack"): "1MiB"})
 TREE = Changes(values={("update", "aggregate"): "tree"})
+RING = Changes(values={("update", "aggregate"): "ring"})
 
 
-def test_changes_that_make_nothing_better_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What remains is the smallest of the placements that are as good as the best."""
-    times = {
-        rules_of(FIRST): 10.0,
-        rules_of(SPLIT): 5.0,
-        rules_of(SHARDED): 9.0,
-        rules_of(SPLIT, SHARDED): 5.0,
-    }
-    trials = trials_of(monkeypatch, times)
-    best = trials.compare(SPLIT.having(SHARDED))
+def trials_of(text: str, goal: Goal = Goal.STEP_TIME, **more: Any) -> Trials:
+    """Return trials of a text, of which none has begun."""
+    reading = grammar.read("wide.tfdeploy", text=text)
+    assert reading.spec is not None
+    return Trials(reading.spec, reading.trees[0], goal, **more)
+
+
+@cache
+def begun(goal: Goal) -> tuple[Trials, Tried]:
+    """Return trials for a goal that have begun, and the placement of the spec as it is."""
+    trials = trials_of(WIDE, goal)
+    return trials, trials.begin()
+
+
+@pytest.mark.parametrize(
+    ("goal", "changes", "remains"),
+    [
+        (Goal.STEP_TIME, SHARDED.having(TREE), TREE),
+        (Goal.STEP_TIME, SHARDED.having(PACKED), Changes()),
+        (Goal.STEP_TIME, SHARDED, Changes()),
+        (Goal.BALANCE, SHARDED.having(TREE), SHARDED),
+        (Goal.MEMORY, SHARDED.having(PACKED), SHARDED.having(PACKED)),
+    ],
+)
+def test_changes_that_make_nothing_better_are_taken_back(
+    goal: Goal, changes: Changes, remains: Changes
+) -> None:
+    """Pieces cost time, and an aggregation does not change how even the weights are."""
+    trials, _ = begun(goal)
+    best = trials.compare(changes)
     assert best is not None
-    assert dict(Suggester(trials)._simplest(best).changes.rules) == dict(SPLIT.rules)
-    better = trials_of(monkeypatch, {**times, rules_of(SPLIT, SHARDED): 4.0})
-    best = better.compare(SPLIT.having(SHARDED))
-    assert best is not None
-    assert Suggester(better)._simplest(best) is best
-    alone = trials_of(monkeypatch, {**times, rules_of(SHARDED): 10.0})
-    worse = alone.compare(SHARDED)
-    assert worse is not None
-    assert Suggester(alone)._simplest(worse) is alone.first
+    assert Suggester(trials).simplest(best).changes == remains
 
 
-def test_all_parts_are_varied_until_nothing_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once if only rules are varied; else a few times, and no more often than something has changed."""
-    trials = trials_of(monkeypatch, {rules_of(FIRST): 10.0, rules_of(SHARDED): 9.0})
-    first = trials.first
-    assert first is not None
-    rounds: list[int] = []
+@pytest.mark.parametrize(
+    ("goal", "by_itself", "in_groups", "wanted"),
+    [
+        (Goal.MEMORY, (376824, 2361620), (376824, 2000420), ["clones", "variables"]),
+        (Goal.BALANCE, (376824, 2361620), (376824, 2000420), ["variables"]),
+    ],
+)
+def test_rules_are_varied_for_the_clones_of_the_spec_and_for_groups(
+    goal: Goal, by_itself: tuple[int, int], in_groups: tuple[int, int], wanted: list[str]
+) -> None:
+    """The best of all is taken: groups need less memory, and spread the weights no better."""
+    trials, first = begun(goal)
+    found = Suggester(trials, groups=2).search(first)
+    assert sorted(found.changes.rules) == wanted
+    best = [trials.compare(each) for each in (SHARDED, SPLIT.having(SHARDED))]
+    sizes = [(each.figures.heaviest[1], each.figures.fullest[1]) for each in best if each is not None]
+    assert sizes == [by_itself, in_groups]
 
-    def varied(*times: float) -> int:
-        rounds.clear()
-        left = [*times]
 
-        def better(self: Trials, best: Tried, others: Sequence[Changes]) -> Tried:
-            del self, others
-            rounds.append(1)
-            return evolve(best, outcome=outcome(chain(left.pop(0)))) if left else best
-
-        monkeypatch.setattr(Trials, "best_of", better)
-        monkeypatch.setattr(Suggester, "_variations", lambda *_: [[SHARDED]])
-        Suggester(trials, vary=("pack",) if times else ())._varied(first, first)
-        return len(rounds)
-
-    assert varied() == 1
-    assert varied(9) == 2
-    assert varied(9, 8) == 3
-    assert varied(9, 8, 7, 6, 5) == ROUNDS == 3
+@pytest.mark.parametrize(("vary", "again"), [((), False), (("aggregate",), True)])
+def test_all_parts_are_varied_again_once_another_has_changed(vary: tuple[str, ...], *, again: bool) -> None:
+    """With the aggregation that is best for pieces, all other places of variables are compared once more."""
+    trials = trials_of(WIDE, Goal.MEMORY)
+    first = trials.begin()
+    best = Suggester(trials, vary=vary).varied(first, first)
+    assert best.changes.rules["variables"] == SHARDED.rules["variables"]
+    assert best.changes.values == (RING.values if again else {})
+    before = trials.compared
+    trials.compare(SPREAD.having(RING))
+    assert trials.compared == before + (not again)
 
 
 def plan_with(text: str) -> Any:
@@ -115,8 +133,7 @@ def test_what_could_not_be_varied_is_told(
 ) -> None:
     """If it was asked for, and why not."""
     plan = plan_with(WIDE.replace("update { ", "update { " + update).replace("gpu[*]", clones))
-    trials: Any = None
-    found = list(Suggester(trials, groups, vary)._not_varied(plan))
+    found = list(Suggester(trials_of(WIDE), groups, vary).not_varied(plan))
     assert [text.startswith(start) for text, start in zip(found, said, strict=True)] == [True] * len(said)
 
 
@@ -136,69 +153,65 @@ def test_what_could_not_be_varied_is_told(
     ],
 )
 def test_only_blocks_of_the_file_itself_are_changed(
-    vary: tuple[str, ...], groups: int | None, block: str, *, is_refused: bool
+    tmp_path: Path, vary: tuple[str, ...], groups: int | None, block: str, *, is_refused: bool
 ) -> None:
     """What may change is refused in an included file, and all else may be there."""
     start = WIDE.index(f"\n{block} {{")
     end = WIDE.index("}", start) + 1
     own = WIDE[:start] + WIDE[end:]
-    own = own.replace("tfdeploy = 1", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]')
-    texts = {"/nowhere/part.tfdeploy": WIDE[start:end]}
-    reading = grammar.read("/nowhere/wide.tfdeploy", text=own, texts=texts)
-    assert reading.spec is not None, reading.diagnostics
-    trials: Any = SimpleNamespace(
-        tree=reading.trees[0], reading=lambda text: reading if text == own else None
-    )
-    suggester = Suggester(trials, groups, vary)
+    path = tmp_path / "wide.tfdeploy"
+    path.write_text(own.replace("tfdeploy = 1", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]'))
+    (tmp_path / "part.tfdeploy").write_text(WIDE[start:end])
+    reading = grammar.read(str(path))
+    suggester = Suggester(Trials(reading.require(), reading.trees[0], Goal.STEP_TIME), groups, vary)
     if not is_refused:
-        suggester._require_own_blocks()
+        suggester.require_own_blocks()
         return
     with pytest.raises(CannotEditError, match=f"the block `{block}` is in `.*part.tfdeploy`, which"):
-        suggester._require_own_blocks()
+        suggester.require_own_blocks()
 
 
-def test_groups_are_tried_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clones that have groups already are split as they are; a size that is asked for comes before others."""
-    trials = trials_of(monkeypatch, {})
-    plans = {name: plan_with(WIDE.replace("gpu[*]", name)) for name in ("gpu[*]", "groups(gpu[*], size = 2)")}
-    compared: list[str] = []
-    checked: list[str] = []
+def grouped(size: int) -> str:
+    """Return the rule for clones with so many devices each."""
+    return f"clones -> groups(gpu[*], size = {size})"
 
-    def compare(self: Trials, changes: Changes) -> object:
-        del self
-        compared.append(changes.rules["clones"][0])
-        return None if "size = 4" in compared[-1] else changes
 
-    monkeypatch.setattr(Trials, "compare", compare)
-    monkeypatch.setattr(Trials, "text", lambda _, changes: changes.rules["clones"][0])
-    monkeypatch.setattr(Trials, "read", lambda _, text: text)
-    monkeypatch.setattr(Trials, "plan", lambda _, text: checked.append(text))
+@pytest.mark.parametrize(
+    ("groups", "vary", "rules"),
+    [
+        (None, (), []),
+        (2, (), [grouped(2)]),
+        (None, ("groups",), [grouped(2), grouped(4)]),
+        (2, ("groups",), [grouped(2), grouped(2), grouped(4)]),
+    ],
+)
+def test_groups_are_tried_where_that_is_asked(
+    groups: int | None, vary: tuple[str, ...], rules: list[str]
+) -> None:
+    """A size that is asked for comes before others."""
+    trials, first = begun(Goal.MEMORY)
+    found = Suggester(trials, groups, vary).bases(first)
+    assert [each.changes.rules["clones"] for each in found] == [(each,) for each in rules]
 
-    def bases(rule: str, groups: int | None, *vary: str) -> int:
-        compared.clear()
-        checked.clear()
-        first: Any = SimpleNamespace(plan=plans[rule])
-        found = list(Suggester(trials, groups, vary)._bases(first))
-        assert (first in found) == (rule != "gpu[*]")
-        return len(found)
 
-    two, four = (f"clones -> groups(gpu[*], size = {size})" for size in (2, 4))
-    assert (bases("gpu[*]", None), compared, checked) == (0, [], [])
-    assert (bases("groups(gpu[*], size = 2)", None), compared) == (1, [])
-    assert (bases("gpu[*]", 2), compared, checked) == (1, [two], [two])
-    assert (bases("gpu[*]", None, "groups"), compared, checked) == (1, [two, four], [])
-    assert (bases("gpu[*]", 2, "groups"), compared, checked) == (2, [two, two, four], [two])
+def test_clones_that_have_groups_are_split_as_they_are() -> None:
+    """And a size that the devices do not allow is an error of the spec with it."""
+    trials = trials_of(WIDE.replace("gpu[*]", "groups(gpu[*], size = 2)"), Goal.MEMORY)
+    first = trials.begin()
+    assert list(Suggester(trials).bases(first)) == [first]
+    trials, first = begun(Goal.MEMORY)
+    with pytest.raises(SpecError):
+        list(Suggester(trials, 8).bases(first))
 
 
 def test_parts_are_varied_as_they_are_asked_for() -> None:
     """Rules for variables and slots always; the number of clones only if each has one device."""
-    plan, grouped = (
+    plan, in_groups = (
         plan_with(WIDE.replace("gpu[*]", each)) for each in ("gpu[*]", "groups(gpu[*], size = 2)")
     )
-    trials: Any = SimpleNamespace(goal=Goal.MEMORY)
 
     def parts(plan: Plan, *vary: str) -> list[set[str]]:
-        found = Suggester(trials, vary=vary)._variations(plan)
+        found = Suggester(trials_of(WIDE, Goal.MEMORY), vary=vary).variations_of(plan)
         return [
             {key for each in part for key in (*each.rules, *(name for _, name in each.values))}
             for part in found
@@ -208,23 +221,41 @@ def test_parts_are_varied_as_they_are_asked_for() -> None:
     assert parts(plan) == always
     assert parts(plan, "aggregate", "pack") == [*always, {"aggregate"}, {"pack"}]
     assert parts(plan, "clones", "groups") == [*always, {"clones", "batch"}]
-    assert parts(grouped, "clones") == always
+    assert parts(in_groups, "clones") == always
 
 
-def test_pieces_have_to_be_needed_for_the_time_within_a_process() -> None:
-    """They are left out if whole weights do as well, unless memory counts or links are between processes."""
-    info = SimpleNamespace(weight="w", bytes=40, slot_bytes=80)
-    placement = SimpleNamespace(info=info)
-    variables = {each: SimpleNamespace(placement=placement) for each in ("first piece", "second piece")}
+EQUAL = """
+tfdeploy = 1
+model "equal" {
+  x = input(float32, [8])
+  y = x -> Dense(8, use_bias = false, name = "one") -> Dense(8, use_bias = false, name = "other")
+  loss = [x, y] -> MeanSquaredError()
+}
+devices { %s }
+clones { batch = 4 }
+update { optimizer = SGD(0.1) }
+"""
 
-    def sizes(goal: Goal, job: str | None) -> tuple[int, ...]:
-        device = SimpleNamespace(job=job)
-        plan: Any = SimpleNamespace(topology=SimpleNamespace(devices=[device]))
-        trials: Any = SimpleNamespace(goal=goal, step=SimpleNamespace(variables=variables))
-        return Suggester(trials)._sizes_if_whole_do(plan)
 
-    assert sizes(Goal.STEP_TIME, None) == (240,)
-    assert sizes(Goal.STEP_TIME, "worker") == sizes(Goal.MEMORY, None) == sizes(Goal.BALANCE, None) == ()
+@pytest.mark.parametrize(
+    ("devices", "goal", "tried"),
+    [
+        ("cpu = 2", Goal.STEP_TIME, False),
+        ('job "worker" { tasks = 2 }', Goal.STEP_TIME, True),
+        ("cpu = 2", Goal.MEMORY, True),
+        ("cpu = 2", Goal.BALANCE, True),
+    ],
+)
+def test_pieces_have_to_be_needed_for_the_time_within_a_process(
+    devices: str, goal: Goal, *, tried: bool
+) -> None:
+    """Where two equal weights do as well; not if memory counts, or if links are between processes."""
+    trials = trials_of(EQUAL % devices, goal)
+    first = trials.begin()
+    variables = next(iter(Suggester(trials).variations_of(first.plan)))
+    rules = [rule for each in variables for rule in each.rules.get("variables", ())]
+    assert any("sharded" in each for each in rules) is tried
+    assert any("balanced" in each for each in rules)
 
 
 def test_nothing_else_can_be_varied() -> None:
@@ -238,16 +269,9 @@ def test_nothing_else_can_be_varied() -> None:
 # --- trials -----------------------------------------------------------------------------------------------
 
 
-def real_trials(text: str = WIDE, **more: Any) -> Trials:
-    """Return trials of a text."""
-    reading = grammar.read("wide.tfdeploy", text=text)
-    assert reading.spec is not None
-    return Trials(reading.spec, reading.trees[0], Goal.STEP_TIME, **more)
-
-
 def test_the_text_of_a_placement() -> None:
     """Rules of a role are replaced, values are set, and all else stays as it is written."""
-    trials = real_trials()
+    trials = trials_of(WIDE)
     assert trials.text(Changes()) == WIDE
     text = trials.text(SHARDED.having(PACKED).having(TREE))
     assert "variables -> sharded(gpu[*])" in text
@@ -259,37 +283,49 @@ def test_the_text_of_a_placement() -> None:
     assert trials.read(text).update.aggregate.name == "tree"
     with pytest.raises(SpecError):
         trials.read(text.replace("tree", "bush"))
-    assert real_trials(overrides=(("clones.batch", "4"),)).read(WIDE).clones.batch == 4
+    assert trials_of(WIDE, overrides=(("clones.batch", "4"),)).read(WIDE).clones.batch == 4
 
 
-def test_a_placement_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a check refuses is none; the same text by other changes has the same outcome."""
-    trials = real_trials()
-    compiled: list[str] = []
-    found = Tried("text", SHARDED, trials.spec, plan_with(WIDE), outcome(chain(5)))
-
-    def compile_(self: Trials, text: str, changes: Changes) -> Tried | None:
-        del self
-        compiled.append(text)
-        if changes.rules == SPREAD.rules:
-            raise SpecError([])
-        return None if changes.rules == SPLIT.rules else found
-
-    monkeypatch.setattr(Trials, "_by_step", compile_)
+def test_a_placement_is_compared_once() -> None:
+    """The same text by other changes has the same outcome. What a check refuses is none."""
+    trials = trials_of(WIDE)
+    trials.begin()
     first, again = trials.compare(SHARDED), trials.compare(evolve(SHARDED, notes={"x": "y"}))
     assert first is not None
     assert again is not None
     assert (first.changes, again.changes.notes) == (SHARDED, {"x": "y"})
-    assert first.outcome is again.outcome is found.outcome
-    assert trials.compare(SPLIT) is None
-    assert trials.compare(SPREAD) is None
-    assert len(compiled) == 3
+    assert first.outcome is again.outcome
+    assert trials.compare(Changes({"variables": ("variables -> gpu[9]",)})) is None
+    assert (trials.built, trials.compared) == (1, 1)
+
+
+def test_a_suggestion_is_better_by_the_figures_of_its_graph() -> None:
+    """Else that of the spec stays. The placement is counted once, when it is compared."""
+    trials, first = begun(Goal.MEMORY)
+    before = trials.built
+    assert trials.built_of(first) is first
+    better, worse = trials.compare(SHARDED), trials.compare(PACKED)
+    assert better is not None
+    assert worse is not None
+    built = trials.built_of(better)
+    assert (built.changes, built.outcome is better.outcome) == (SHARDED, False)
+    assert built.figures.fullest[1] < first.figures.fullest[1]
+    assert trials.built_of(worse) is first
+    assert trials.built == before
+
+
+def test_a_note_on_the_examples_of_a_step_is_the_last_one() -> None:
+    """If first groups and then the number of clones have changed, only the latter is told."""
+    plan = plan_with(WIDE)
+    grouped, counted = next(variations.groups(plan)), next(variations.clone_counts(plan))
+    (note,) = grouped.having(counted).notes.values()
+    assert note == next(iter(counted.notes.values()))
 
 
 def test_steps_are_the_same_if_ops_are_where_they_were() -> None:
     """With as many arrows; the order of ops does not count."""
     one = step([op("a=1"), op("b=2", GPU)], [("a", "b")])
-    assert _is_same(one, step([op("b=2", GPU), op("a=1")], [("a", "b")]))
-    assert not _is_same(one, step([op("a=1"), op("b=2")], [("a", "b")]))
-    assert not _is_same(one, step([op("a=1"), op("b=2", GPU)], []))
-    assert not _is_same(one, step([op("a=1"), op("b=2", GPU), op("a=1")], [("a", "b")]))
+    assert is_same(one, step([op("b=2", GPU), op("a=1")], [("a", "b")]))
+    assert not is_same(one, step([op("a=1"), op("b=2")], [("a", "b")]))
+    assert not is_same(one, step([op("a=1"), op("b=2", GPU)], []))
+    assert not is_same(one, step([op("a=1"), op("b=2", GPU), op("a=1")], [("a", "b")]))

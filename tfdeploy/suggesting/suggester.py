@@ -64,19 +64,19 @@ class Suggester:
             NoForecastError: The goal is the time of a step, of which there is no forecast.
             CannotEditError: What would change is in another file.
         """
-        self._require_own_blocks()
+        self.require_own_blocks()
         with collector_paused():
             first = self.trials.begin()
             first.figures.value(self.trials.goal)
             with busy(f"comparing placements of {first.spec.model.name}"):
-                best = self._search(first)
+                best = self.search(first)
             best = self.trials.built_of(best)
             if not only_changes(first.spec, best.spec, best.changes):
                 message = "the text of the spec cannot be changed without changing something else"
                 raise CannotEditError(message)
             return self._suggestion(first, best), best.text
 
-    def _require_own_blocks(self) -> None:
+    def require_own_blocks(self) -> None:
         """Raise CannotEditError if what would change is in a file that the spec includes."""
         changed = {"place"} | {"clones" for each in ("clones", "groups") if each in self.vary or self.groups}
         changed |= {"update" for each in ("aggregate", "pack") if each in self.vary}
@@ -91,33 +91,33 @@ class Suggester:
                     )
                     raise CannotEditError(message)
 
-    def _search(self, first: Tried) -> Tried:
+    def search(self, first: Tried) -> Tried:
         """Return the best of all placements that are tried.
 
         All else is varied both for the clones of the spec and for clones with groups of devices, if these are
         better at first: what is worse then may have the better variations.
         """
         split = first
-        for base in self._bases(first):
+        for base in self.bases(first):
             found = self.trials.best_of(base, self._split(base))
             if found is not base:  # else a group is no better than one device of it
                 split = self.trials.best_of(split, [found.changes])
-        best = self._varied(first, first)
+        best = self.varied(first, first)
         if split is not first:
-            best = self.trials.best_of(best, [self._varied(first, split).changes])
-        return self._simplest(best)
+            best = self.trials.best_of(best, [self.varied(first, split).changes])
+        return self.simplest(best)
 
-    def _varied(self, first: Tried, best: Tried) -> Tried:
+    def varied(self, first: Tried, best: Tried) -> Tried:
         """Return the best of a placement and its variations, and of theirs."""
         for _ in range(ROUNDS if self.vary else 1):
             before = best
-            for part in self._variations(first.plan):
+            for part in self.variations_of(first.plan):
                 best = self.trials.best_of(best, [best.changes.having(each) for each in part])
             if best is before:
                 break
         return best
 
-    def _variations(self, plan: Plan) -> Iterator[Sequence[Changes]]:
+    def variations_of(self, plan: Plan) -> Iterator[Sequence[Changes]]:
         """Yield the changes of one part of the spec after the other."""
         yield list(variable_changes(plan, self._sizes_if_whole_do(plan)))
         yield list(slot_changes(plan))
@@ -128,15 +128,15 @@ class Suggester:
         if "clones" in self.vary and len(plan.towers[0].devices) == 1:
             yield list(variations.clone_counts(plan))
 
-    def _simplest(self, best: Tried) -> Tried:
+    def simplest(self, best: Tried) -> Tried:
         """Return the placement without changes that make nothing better."""
         for changes in best.changes.parts():
             without = self.trials.compare(changes) if changes else self.trials.first
             if without is not None and self.trials.best_of(without, [best.changes]) is without:
-                return self._simplest(without)
+                return self.simplest(without)
         return best
 
-    def _bases(self, first: Tried) -> Iterator[Tried]:
+    def bases(self, first: Tried) -> Iterator[Tried]:
         """Yield placements whose towers are to be split, each with other groups of devices."""
         if len(first.plan.towers[0].devices) > 1:
             yield first
@@ -207,7 +207,7 @@ class Suggester:
             estimate=estimate,
             largest=tuple(_too_full(best.outcome.placement)),
             values=best.changes.values,
-            notes=(*best.changes.notes.values(), *self._not_varied(first.plan), *self._left_out()),
+            notes=(*best.changes.notes.values(), *self.not_varied(first.plan), *self._left_out()),
         )
 
     def _left_out(self) -> Iterator[str]:
@@ -216,7 +216,7 @@ class Suggester:
             listed = ", ".join(f"`{each}`" for each in self.trials.left_out)
             yield f"not compared, because clones are then not alike and need a graph of all: {listed}"
 
-    def _not_varied(self, plan: Plan) -> Iterator[str]:
+    def not_varied(self, plan: Plan) -> Iterator[str]:
         """Yield what was to be varied, and could not be."""
         asked = [each for each in ("clones", "groups") if each in self.vary]
         asked += ["groups"] if self.groups is not None and "groups" not in asked else []

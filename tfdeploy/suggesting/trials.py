@@ -182,7 +182,7 @@ class Trials:
         compiled = self._compile(spec)
         self.compared += 1
         work, known = timed_step(compiled.step), self.first.outcome
-        if known.work is not None and _is_same(work, known.work):
+        if known.work is not None and is_same(work, known.work):
             return Tried(text, changes, spec, compiled.plan, known)
         outcome = Outcome(work, self.costs, lambda: self._map(self._compile(spec).step))
         if self.goal is not Goal.STEP_TIME or self._limited:  # its map is needed in any case
@@ -287,7 +287,7 @@ class Trials:
         assert placed == {each.placement.info.weight for each in compiled.variables.values()}
 
 
-def _is_same(work: StepWork, other: StepWork) -> bool:
+def is_same(work: StepWork, other: StepWork) -> bool:
     """Whether two steps have the same ops on the same devices, and send the same."""
     if len(work.ops) != len(other.ops) or len(work.arrows) != len(other.arrows):
         return False

@@ -191,6 +191,20 @@ def not_interruptible() -> Iterator[None]:
         _exchange(_leave, signal.default_int_handler)
 
 
+@contextmanager
+def interrupted_by_system() -> Iterator[None]:
+    """Let the system end the process of a command at Ctrl-C, where TensorFlow may keep Python from doing it.
+
+    The first process of a container is not ended by the system.
+    """
+    by_system = signal.SIG_DFL if os.getpid() != 1 else _leave
+    _exchange(signal.default_int_handler, by_system)
+    try:
+        yield
+    finally:
+        _exchange(by_system, signal.default_int_handler)
+
+
 def _exchange(before: object, after: signal.Handlers | object) -> None:
     """Handle SIGINT by `after` if `before` handles it, and not the code of a run or nobody."""
     is_main = threading.current_thread() is threading.main_thread()

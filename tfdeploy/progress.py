@@ -30,6 +30,13 @@ def without_progress() -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
+def announce(doing: str) -> None:
+    """Write to standard error what is being done now, while which no thread may be able to say it."""
+    if os.environ.get(VARIABLE) != NEVER:
+        sys.stderr.write(f"{doing} ...\n")
+        sys.stderr.flush()
+
+
 @contextmanager
 def busy(doing: str, *, plain: bool = True) -> Iterator[None]:
     """Write to standard error what is being done, if the block takes longer than `AFTER` seconds.

@@ -162,6 +162,26 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+IN_C = """
+import ctypes, os
+os.system(f"(sleep 1; kill -INT {os.getpid()}) &")
+library, mutex = ctypes.PyDLL(None), (ctypes.c_char * 64)()
+library.pthread_mutex_lock(mutex)
+library.pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.full
+def test_an_interrupt_while_a_module_waits_in_a_library(folder: Path) -> None:
+    """The command says what it imports, and ends, although Python can do nothing meanwhile."""
+    (folder / "waits.py").write_text(IN_C)
+    command = [sys.executable, "-m", "tfdeploy", "init", "new.tfdeploy", "--from", "waits:model"]
+    said = {**os.environ, "TFDEPLOY_PROGRESS": ""}
+    done = subprocess.run(command, cwd=folder, env=said, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "importing waits ...\n")
+    assert not (folder / "new.tfdeploy").exists()
+
+
 def test_names_that_are_no_text(folder: Path) -> None:
     """A spec may have any name, in messages, in JSON and in what is written of it."""
     name = os.fsdecode(b"b\xffd.tfdeploy")

@@ -12,7 +12,8 @@ from attrs import frozen
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, flag, offer, option
-from tfdeploy.progress import busy
+from tfdeploy.own_process import interrupted_by_system
+from tfdeploy.progress import announce, busy
 from tfdeploy.templates import ENDING, START, Template, templates
 
 if TYPE_CHECKING:
@@ -207,7 +208,10 @@ def _from_keras(
     from tfdeploy.onramp.reading import read_model
 
     examples = None if data is None else data.found()
-    with busy(f"reading {source}"):
+    module, colon, _ = source.partition(":")
+    if colon:
+        announce(f"importing {module}")
+    with busy(f"reading {source}", plain=not colon), interrupted_by_system():
         found = read_model(source, allow_python=common.allow_python)
     with busy("writing the spec, and comparing it with the model"):
         made = convert(

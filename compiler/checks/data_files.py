@@ -28,6 +28,8 @@ from dsl.suggest import nearest
 
 HEADER = 1 << 20  # bytes within which a header ends
 GZIP_MAGIC = b"\x1f\x8b"
+SEPARATORS = ",;\t|"
+"""What may separate the cells of a CSV file."""
 
 
 def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
@@ -99,7 +101,7 @@ def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
 def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
     """Report the columns that the header lacks. If the first line is no header, a run reports that."""
     header = _header(path)
-    if len(header) < 2 or all(re.fullmatch(r"[-+.0-9eE]+", name) for name in header):  # noqa: PLR2004 no commas
+    if len(header) < 2 or all(re.fullmatch(r"[-+.0-9eE]+", name) for name in header):  # noqa: PLR2004 no separators
         return
     for tensor, value in source.kwargs.items():
         if tensor in {"path", "header"}:
@@ -129,14 +131,21 @@ def _header(path: Path) -> list[str]:
     if not line.endswith(b"\n") or not line.strip():
         return []
     text = line.decode("utf-8-sig").rstrip("\r\n")
-    return [cell.strip() for cell in (_quoted(text) if '"' in text else text.split(","))]
+    separator = separator_of(text)
+    return [cell.strip() for cell in (_quoted(text, separator) if '"' in text else text.split(separator))]
 
 
-def _quoted(text: str) -> list[str]:
+def separator_of(header: str) -> str:
+    """Return what separates the names in a header: a comma, unless it has none outside of quotes."""
+    plain = re.sub(r'"[^"]*"', "", header)
+    return next((each for each in SEPARATORS if each in plain), ",")
+
+
+def _quoted(text: str, separator: str) -> list[str]:
     import csv
 
     try:
-        return next(csv.reader([text], strict=True))
+        return next(csv.reader([text], delimiter=separator, strict=True))
     except csv.Error as fault:
         raise ValueError(str(fault)) from fault
 

@@ -106,7 +106,7 @@ def test_files_that_are_no_tables_are_left_to_a_run(tmp_path: Path) -> None:
     """Only a header that is one is held against the columns, and nothing keeps `check` waiting."""
     contents = {
         "numbers": b"1,2,3\n4,5,6\n",
-        "semicolons": b"a;b;c;d;label\n",
+        "one column": b"a b c d label\n",
         "empty": b"",
         "blank": b"\n\n",
         "binary": bytes(range(256)),

@@ -277,7 +277,7 @@ FAULTS: dict[str, Callable[[Path], Path]] = {
     "no rows": _file("a.csv", "a,b\n"),
     "a short row": _file("a.csv", "a,b\n1,2\n1\n"),
     "an open quote": _file("a.csv", 'a,b\n"1,2\n'),
-    "semicolons": _file("a.csv", "a;b\n1;2\n"),
+    "semicolons": _file("a.csv", "1;2\n3;4\n"),
     "a name twice": _file("a.csv", "a,a\n1,2\n"),
     "nothing to read": _file("a.csv", "id\nx\ny\n"),
     "no archive": _file("a.npz", "text"),

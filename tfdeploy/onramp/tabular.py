@@ -75,16 +75,16 @@ def of_csv(path: Path, files: Sequence[Path], header: Header) -> Found:
 def _rows(table: Table) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row, with its number; raises RunError if it has not as many as the first."""
     for row in islice(table.rows(), table.heads, None):
-        texts = _texts(row)
+        texts = _texts(row, table)
         if len(texts) != len(table.header):
             raise RunError(table.fault(row, ()))  # type: ignore[arg-type] # there is one
         yield row.number, texts
 
 
-def _texts(row: Row) -> list[str]:
+def _texts(row: Row, table: Table) -> list[str]:
     """Return the cells of a row; none if its quotes form no pairs."""
     try:
-        return [each.text for each in cells(row.text)]
+        return [each.text for each in cells(row.text, table.separator)]
     except QuoteError:
         return []
 
@@ -93,7 +93,7 @@ def _has_header(table: Table) -> bool:
     """Whether the first row names the columns: it has no number, or not where all rows below have one."""
     if all(_NUMBER.fullmatch(each) for each in table.header):
         return False
-    below = [_texts(row) for row in islice(table.rows(), 1, 1 + MOST_FILES)]
+    below = [_texts(row, table) for row in islice(table.rows(), 1, 1 + MOST_FILES)]
     numeric = [
         at
         for at in range(len(table.header))
@@ -109,7 +109,7 @@ def _names(table: Table) -> tuple[str, ...]:
     first = next(table.rows()).text
     if len(header) == 1 and any(sign in first for sign in ";\t|"):
         reason = "the first row is a single column: the cells are not separated by commas"
-        advice = "save the file with commas between the cells"
+        advice = "name the columns, in the file or with `--columns`, or save it with commas between the cells"
     elif twice:
         reason = f"there are {header.count(twice[0])} columns `{twice[0]}`"
     else:

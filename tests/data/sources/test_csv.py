@@ -46,6 +46,9 @@ def read(reader: Any, text: str | bytes, wanted: Any = None, name: str = "data.c
         'text,x1,x2,y\n"a, ""b""",1,2.5,3\nc,4,5,6\n',
         'text,x1,x2,y\n"two\nlines",1,2.5,3\n\n"and\n\nthree",4,5,6\n',
         "x1,x2,y\n 1 ,2.5e0,+3\n4.,.5e1,6\n",
+        "x1;x2;y\n1;2.5;3\n4;5;6\n",
+        'text\tx1\t"x2"\ty\n"a\t, ""b"""\t1\t2.5\t3\nc;\t4\t5\t6\n',
+        '"a, b"|x1|x2|y\n"two\nlines"|1|2.5|3\n|4|5|6\n',
     ],
     ids=[
         "plain",
@@ -59,10 +62,13 @@ def read(reader: Any, text: str | bytes, wanted: Any = None, name: str = "data.c
         "comma",
         "lines",
         "signs",
+        "semicolons",
+        "tabs",
+        "bars",
     ],
 )
 def test_a_file_is_read_however_it_is_written(reader: Any, text: str) -> None:
-    """Line ends, byte order marks, blank lines, quotes, unused columns and blanks change nothing."""
+    """Line ends, byte order marks, blank lines, quotes, separators and unused columns change nothing."""
     assert read(reader, text) == TWO_ROWS
 
 

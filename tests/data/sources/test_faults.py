@@ -39,7 +39,7 @@ CSV = Faults(
         "blank first line": "\nx1,x2,y\n1,2,3\n",
         "missing column": "x1,x2\n1,2\n",
         "no header": "1,2,3\n4,5,6\n",
-        "semicolons": "x1;x2;y\n1;2;3\n",
+        "semicolons": "x1;x2;y\n1;2,5;3\n",
         "column twice": "x1,x2,y,y\n1,2,3,4\n",
         "globbed column twice": "x1,x1,y\n1,2,3\n",
         "old line ends": "x1,x2,y\r1,2,3\r",

@@ -76,6 +76,9 @@ class Csv(FileSource):
             if table.header != first.header:
                 reason = f"the columns are not those of `{first.path}`"
                 raise RunError(errors.header(self.at(table.path, "row 1"), reason=reason))
+            if table.separator != first.separator:
+                reason = f"the cells are not separated as in `{first.path}`"
+                raise RunError(errors.header(self.at(table.path, "row 1"), reason=reason))
         return first.header
 
     def _columns(self, name: str, patterns: Sequence[str], *, listed: bool) -> Columns:
@@ -103,9 +106,6 @@ class Csv(FileSource):
             reason = "the first row holds numbers in place of the names of the columns"
             advice = "add `header = false`, after which the columns are `column_1`, `column_2` and so on"
             return errors.header(where, reason=reason, advice=advice)
-        if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
-            reason = "the header is a single column: the cells are not separated by commas"
-            return errors.header(where, reason=reason, advice="save the file with commas between the cells")
         return errors.missing_field(where, kind="column", name=pattern, known=self.header)
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Csv(FileSource):
                 for dtype in sorted({"string", *dtypes.values()})
             }
             required = [missing[dtypes.get(index, "string")] for index in range(len(self.header))]
-            cells = tf.io.decode_csv(record, required)
+            cells = tf.io.decode_csv(record, required, self.tables[0].separator)
             for each in reading:
                 parts = [cells[column.index] for column in each.columns]
                 tensor = parts[0] if each.scalar else tf.stack(parts, axis=1)
@@ -175,7 +175,7 @@ class Csv(FileSource):
         if not numeric:
             return tf.no_op()
         texts = [tf.constant([""])] * len(numeric)
-        cells = tf.io.decode_csv(record, texts, select_cols=sorted(numeric))
+        cells = tf.io.decode_csv(record, texts, self.tables[0].separator, select_cols=sorted(numeric))
         found = tf.strings.regex_full_match(tf.stack(cells), r"(?s)(.*\s)?[+-]?0[xX].*")
         return tf.debugging.Assert(tf.logical_not(tf.reduce_any(found)), ["a hexadecimal number"])
 

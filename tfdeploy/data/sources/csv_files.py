@@ -17,6 +17,7 @@ from typing import IO
 
 from attrs import evolve, frozen
 
+from compiler.checks.data_files import SEPARATORS, separator_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
@@ -164,7 +165,7 @@ def _careful_layout(file: IO[bytes], heads: int) -> Layout:
     return Layout(records, blank, quoted, hexadecimal)
 
 
-def cells(text: str) -> list[Cell]:
+def cells(text: str, separator: str = ",") -> list[Cell]:
     """Split a row into cells; raises QuoteError.
 
     A quoted cell begins and ends with a quote, and a quote in it is written twice; any other holds no quotes.
@@ -172,15 +173,16 @@ def cells(text: str) -> list[Cell]:
     found: list[Cell] = []
     start = 0
     while True:
-        cell = _quoted(text, start) if text.startswith(QUOTE, start) else _plain(text, start)
+        split = _quoted if text.startswith(QUOTE, start) else _plain
+        cell = split(text, start, separator)
         found.append(cell)
         if cell.end == len(text):
             return found
         start = cell.end + 1
 
 
-def _plain(text: str, start: int) -> Cell:
-    end = text.find(",", start)
+def _plain(text: str, start: int, separator: str) -> Cell:
+    end = text.find(separator, start)
     end = len(text) if end < 0 else end
     quote = text.find(QUOTE, start, end)
     if quote >= 0:
@@ -188,7 +190,7 @@ def _plain(text: str, start: int) -> Cell:
     return Cell(text[start:end], start, end)
 
 
-def _quoted(text: str, start: int) -> Cell:
+def _quoted(text: str, start: int, separator: str) -> Cell:
     at = start + 1
     while True:
         at = text.find(QUOTE, at)
@@ -197,7 +199,7 @@ def _quoted(text: str, start: int) -> Cell:
         if text.startswith(QUOTE, at + 1):
             at += 2
             continue
-        if at + 1 < len(text) and text[at + 1] != ",":
+        if at + 1 < len(text) and text[at + 1] != separator:
             raise QuoteError("text after the closing quote of a cell", at + 1)
         return Cell(text[start + 1 : at].replace(QUOTE * 2, QUOTE), start, at + 1)
 
@@ -262,6 +264,14 @@ class Table:
             yield file
 
     @cached_property
+    def separator(self) -> str:
+        """What separates the cells; a comma if the number of columns is not known."""
+        text = next((row.text for row in self.rows()), "")
+        if isinstance(self.named, bool):
+            return separator_of(text) if self.named else ","
+        return next((each for each in SEPARATORS if text.count(each) == len(self.named) - 1), ",")
+
+    @cached_property
     def header(self) -> tuple[str, ...]:
         """The names of the columns; raises RunError if the first row cannot be a header."""
         whole = Where(str(self.path), call=self.call)
@@ -297,7 +307,7 @@ class Table:
                 errors.unreadable(whole, reason=f"the {first} is not UTF-8 (byte {fault.start + 1})")
             ) from fault
         try:
-            names = tuple(cell.text.strip() for cell in cells(text))
+            names = tuple(cell.text.strip() for cell in cells(text, self.separator))
         except QuoteError as fault:
             raise RunError(
                 errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
@@ -324,7 +334,7 @@ class Table:
     def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
         """Return the diagnostic about a row from which `columns` are read; None if it has no fault."""
         try:
-            found = cells(row.text)
+            found = cells(row.text, self.separator)
         except QuoteError as fault:
             return errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
         wanted = len(self.header)

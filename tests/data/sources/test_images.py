@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from tfdeploy.data.sources.pixels import decode_image
 WANTED = {"image": ("uint8", (4, 6, 3)), "label": ("int32", ())}
 
 
+@cache
 def png(value: int, height: int = 4, width: int = 6, channels: int = 3) -> bytes:
     """Encode an image of one value."""
     return bytes(tf.io.encode_png(np.full([height, width, channels], value, np.uint8)).numpy())
 
 
+@cache
 def jpeg(value: int) -> bytes:
     """Encode a grey image of one value."""
     return bytes(tf.io.encode_jpeg(np.full([16, 24, 3], value, np.uint8), quality=100).numpy())

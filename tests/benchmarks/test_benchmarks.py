@@ -80,6 +80,7 @@ RESULTS = Results(
 )
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("name", ["lenet", "mlp", "deep", "transformer", "embedding"])
 def test_both_forms_of_a_model_have_the_same_weights(name: str) -> None:
     """The spec and the Keras code of a model come to weights of the same shapes."""

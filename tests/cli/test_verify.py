@@ -122,11 +122,11 @@ def test_a_sample_of_everything_agrees(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "name",
-    ["embedding", "normalized", "masked", "recurrent", "lengths", "varied"],
+    ("at", "name"), [*enumerate(["embedding", "normalized", "masked", "recurrent", "lengths", "varied"])]
 )
-def test_samples_of_other_models_agree(name: str) -> None:
-    """Rows of a table, masks, statistics of all clones, loops, clipping, averages: the same weights."""
+def test_samples_of_other_models_agree(monkeypatch: pytest.MonkeyPatch, at: int, name: str) -> None:
+    """Rows of a table, masks, statistics, loops, clipping, averages: a third of the cases, by turns."""
+    choose(monkeypatch, lambda sampled: sampled[at % 3 :: 3])
     result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3", "--allow-python")
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)

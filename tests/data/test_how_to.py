@@ -47,7 +47,7 @@ def prepare(text: str, folder: Path) -> None:
             runpy.run_path(str(script))
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("section", sections(), ids=lambda each: each.title)
 def test_an_example_of_the_page_is_read(
     reader: Any, section: Section, monkeypatch: pytest.MonkeyPatch

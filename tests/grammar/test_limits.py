@@ -74,6 +74,7 @@ def test_much_nonsense_is_refused_with_few_errors(text: str) -> None:
     assert 0 < len(codes(text)) <= 200
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("text", ["\n", ")", "x = 1\n", "'a' ", '"a', "; ", "@"])
 def test_more_words_than_a_spec_may_have_are_refused_without_being_read(text: str) -> None:
     """No more tokens than are allowed are made of a text, and no more of it is looked at."""

@@ -371,7 +371,7 @@ def test_a_strange_file_of_the_older_format_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", ZOO[::3])
 def test_the_zoo_goes_there_and_back(tmp_path: Path, name: str) -> None:
     """Spec, Keras model, file, spec again."""
     compiled = compile_spec(load(ROOT / "examples" / "zoo" / f"{name}.tfdeploy"), emulate=True)
@@ -382,7 +382,7 @@ def test_the_zoo_goes_there_and_back(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["MobileNetV2", "MobileNetV3Small", "DenseNet121", "VGG16"])
+@pytest.mark.parametrize("name", ["MobileNetV3Small", "DenseNet121"])
 def test_models_of_keras_become_specs(tmp_path: Path, name: str) -> None:
     """Networks of hundreds of layers."""
     size = None if name == "MobileNetV3Small" else 64  # of any size, it is proved with larger images

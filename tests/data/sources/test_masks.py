@@ -55,6 +55,7 @@ def pairs(reader: Any, **more: Any) -> Any:
     return reader.call("images", "photos", size=(HEIGHT, WIDTH), **{"masks": "masks", **more})
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("bits", "kind"), [(8, GREY), (8, PALETTE), (4, PALETTE), (2, PALETTE), (1, PALETTE)]
 )

@@ -47,6 +47,7 @@ LIST = """
 """
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("text", "size"), [(GENERATOR, None), (DATASET, 10), (LIST, 10)])
 def test_generators_datasets_and_lists_give_examples(reader: Any, text: str, size: int | None) -> None:
     """What the function gives is read pass after pass, shuffled and resumed as any source."""

@@ -338,6 +338,7 @@ def test_what_becomes_a_float_first_may_be_decoded_as_one(changes: list[Any], fl
     assert Examples(None, source, tuple(made))._floats() == floats  # type: ignore[arg-type]  # what it needs
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_parts_of_batches_make_up_one_order(reader: Any, numbers: Numbers, *, shuffled: bool) -> None:
     """However many share each batch, and whenever that changes, they read the examples in one order."""

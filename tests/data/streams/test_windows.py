@@ -41,6 +41,7 @@ def opened(reader: Any, *transforms: Any, size: int = 24, horizon: int = 1, **op
     return reader.open(written(reader), *transforms, wanted=wanted, **options)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("size", "shift", "stride", "horizon", "gap"),
     [(24, 1, 1, 1, 0), (5, 3, 2, 4, 1), (10, 20, 1, 0, 0), (3, 1, 4, 2, 0), (2, 700, 600, 1, 0)],

@@ -78,6 +78,7 @@ def test_tensors_that_feed_no_input_are_not_read(reader: Any, table: Any) -> Non
     assert [set(each) for each in reader.batches(stream, 5)] == [{"b"}]
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("given", "wanted", "bad"),
     [

@@ -177,14 +177,15 @@ RECOMPUTED = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", RECOMPUTED)
-def test_all_combinations_agree_with_one_that_keeps_all(name: str) -> None:
-    """In every mode that there is, aggregation and placement, for two clones and three."""
+def test_combinations_agree_with_one_that_keeps_all(name: str) -> None:
+    """By turns a third of what verify chooses of modes, aggregations and placements."""
     normalised, update = RECOMPUTED[name]
     if "recompute" not in update:
         update += ', recompute = scopes("block*")'
     spec = spec_of(CHAIN.format(normalised=normalised, update=update))
     verification = Verification(spec, Options(steps=2, quick=True))
-    cases = verification.selected.cases
+    cases = verification.selected.cases[[*RECOMPUTED].index(name) % 3 :: 3]
+    verification.selected = SelectedCases(cases, ())
     found = [*verification.outcomes()]
     assert len(found) == len(cases) > 3
     assert {each.mode for each in cases} >= {"sync"}

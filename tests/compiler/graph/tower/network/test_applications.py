@@ -41,6 +41,8 @@ COMPILED = (
     "EfficientNetV2B0",
     "InceptionResNetV2",
     "InceptionV3",
+    "MobileNet",
+    "MobileNetV2",
     "NASNetMobile",
     "ResNet50",
     "VGG16",
@@ -49,10 +51,8 @@ COMPILED = (
 """One of each family of which no step is compared; the others differ in numbers of layers and channels."""
 
 TRAINED = {
-    "MobileNet": "false",
     "ResNet50V2": "false",
     "DenseNet121": "false",
-    "MobileNetV2": "false",
     "MobileNetV3Small": "true",
     "EfficientNetB0": "false",
 }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.tasks import is_pending
-from tfdeploy.runtime.stop import GivenUp, Interrupted, StopSignals, Terminated, cleanup
+from tfdeploy.runtime.stop import GivenUp, Interrupted, ReleasableThread, StopSignals, Terminated, cleanup
 from tfdeploy.runtime.watchdog import Activity
 
 DEFERRED = """
@@ -177,3 +177,32 @@ def test_when_a_signal_arrived_is_known_before_a_thread_has_read_it(monkeypatch:
         assert stop.arrived is not None
         assert stop.arrived[0] is signal.SIGINT
     over.set()
+
+
+def test_a_thread_is_released_from_what_never_ends() -> None:
+    """What it waits for goes on beside it, and the next thing is done whatever comes of that."""
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def stuck() -> None:
+        begun.set()
+        may_end.wait()
+        ended.set()
+
+    with ReleasableThread("waiting") as waiting:
+
+        def release() -> None:
+            begun.wait()
+            waiting.release(TimeoutError("released"))
+
+        releasing = threading.Thread(target=release)
+        releasing.start()
+        with pytest.raises(TimeoutError, match="released"):
+            waiting.run(stuck)
+        releasing.join()
+        assert waiting.run(lambda: 7) == 7
+        with pytest.raises(ZeroDivisionError):
+            waiting.run(lambda: 1 / 0)
+        waiting.release(TimeoutError("nothing waits"))
+        may_end.set()
+        assert ended.wait()
+        assert waiting.run(lambda: 8) == 8

@@ -15,9 +15,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -112,6 +113,53 @@ def alongside(work: Callable[[threading.Event], None], name: str) -> Iterator[No
     finally:
         over.set()
         thread.join()
+
+
+class ReleasableThread:
+    """Runs one thing after the other for another thread, which can be released while it waits for one.
+
+    What the other thread is released from may never end, and is left to itself. At the end of its block the
+    thread ends as soon as it has nothing to do.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._future = Future[Any]()
+
+    def __enter__(self) -> Self:
+        self._begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._given.put(None)
+
+    def _begin(self) -> None:
+        self._given: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=_serve, args=(self._given,), daemon=True, name=self._name).start()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Let the thread do some work, and return what it returns, or raise what it raises."""
+        future = self._future = Future[T]()
+        self._given.put((future, work))
+        return future.result()
+
+    def release(self, fault: BaseException) -> None:
+        """Let `run` raise an exception now, if it waits. What is run next is run by another thread."""
+        before = self._given
+        self._begin()
+        before.put(None)
+        with suppress(InvalidStateError):  # it has just ended
+            self._future.set_exception(fault)
+
+
+def _serve(given: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    while (each := given.get()) is not None:
+        future, work = each
+        with suppress(InvalidStateError):  # whoever waited has been released
+            try:
+                future.set_result(work())
+            except BaseException as fault:  # noqa: BLE001  # of whoever waits
+                future.set_exception(fault)
 
 
 class StopSignals:

@@ -226,10 +226,7 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
 
 @pytest.mark.full
 def test_the_last_checkpoint_needs_no_worker_that_is_stopped(tasks: Tasks) -> None:
-    """If each worker has all weights: no step that was made is lost, although the one that was begun is.
-
-    On a busy machine the session may not be closed before the watchdog ends the run, which then says so.
-    """
+    """If each worker has all weights: no step that was made is lost, although the one that was begun is."""
     text = tasks.spec.read_text()
     tasks.spec.write_text(re.sub(r"(?s)devices \{.*?\n\}", 'devices { job "worker" { tasks = 2 } }', text))
     more = ("train.steps=100000000", "train.checkpoint_every=100000000", "train.directory=run")
@@ -241,14 +238,11 @@ def test_the_last_checkpoint_needs_no_worker_that_is_stopped(tasks: Tasks) -> No
     os.kill(worker, signal.SIGSTOP)
     run.send(signal.SIGINT)
     assert run.end() == 130
-    assert none_left(tasks)
-    said = next((each for each in run.lines if "worker:0 | interrupted at step " in each), None)
-    if said is None:
-        assert "error[TFD773]: SIGINT has ended the run, which had made no progress in step " in run.text
-        return
+    said = run.until("worker:0 | interrupted at step ")
     step = int(said.rpartition(" ")[2].replace(",", ""))
     assert step > 0
     assert (tasks.folder / "run" / "checkpoints" / f"model.ckpt-{step}.index").exists()
+    assert none_left(tasks)
 
 
 INTRUDER = "open({marker!r}, 'a').write(__name__ + chr(10))\n"

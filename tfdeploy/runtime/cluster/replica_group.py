@@ -25,7 +25,7 @@ from compiler.plan import WorkerPlan
 from compiler.step.sums.between import SCOPE as MAIL
 from tfdeploy.runtime.cluster.roster import Changed, Crew
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, SHORTEST, WorkerGroup
-from tfdeploy.runtime.stop import alongside
+from tfdeploy.runtime.stop import ReleasableThread, alongside
 
 LONG = 0.5
 """The seconds of a step after which it is looked after."""
@@ -60,7 +60,8 @@ class ReplicaGroup(WorkerGroup):
     owes: bool = False  # whether an average is due that this worker does not have yet (local)
     # The tasks that may train, if workers come and go; None if they do not.
     crew: Crew | None = field(default=None, repr=False)
-    _cut: bool = field(default=False, init=False)  # whether the session was closed to end a step
+    # Runs the ops that wait for other workers, from which a step can be released.
+    _waiting: ReleasableThread = field(init=False, repr=False)
 
     @property
     def meeting(self) -> Meeting:
@@ -308,13 +309,12 @@ class ReplicaGroup(WorkerGroup):
         """Run ops that wait for the other workers, as `collect` does."""
         self.woken, self.began = False, time.monotonic()
         try:
-            self.engine.repeated(key, lambda: ops, traced=traced)
+            self._waiting.run(lambda: self.engine.repeated(key, lambda: ops, traced=traced))
         except tf.errors.OpError as fault:
             if is_done():
                 return True  # a worker was lost after it had sent its part
             self.raise_if_timed_out()
             if self._is_stopping():
-                self._be_alone()
                 return False
             if self.woken or _is_late(fault):
                 raise tf.errors.AbortedError(
@@ -323,7 +323,6 @@ class ReplicaGroup(WorkerGroup):
             raise
         finally:
             self.began = None
-        self._be_alone()
         return True
 
     def _has(self, staged: Any) -> bool:
@@ -331,12 +330,6 @@ class ReplicaGroup(WorkerGroup):
         with suppress(tf.errors.OpError, RuntimeError):
             return staged is not None and int(np.min(self.engine.session.run(staged))) > 0
         return False
-
-    def _be_alone(self) -> None:
-        """Go on in a session that needs no other worker if the last one was closed, for a last checkpoint."""
-        if self._cut:
-            self.engine.use(self.open_session(self.engine.compiled.graph, alone=True))
-            self._cut = False
 
     def outlast(self) -> None:
         """Wait a while until the chief has ended, if its last checkpoint may need this process."""
@@ -356,7 +349,11 @@ class ReplicaGroup(WorkerGroup):
     @contextmanager
     def looked_after(self) -> Iterator[None]:
         """Look after steps during a block."""
-        with alongside(self._look, "steps"), alongside(self._look_ahead, "next"):
+        with (
+            ReleasableThread("waiting") as self._waiting,
+            alongside(self._look, "steps"),
+            alongside(self._look_ahead, "next"),
+        ):
             yield
 
     def _look_ahead(self, over: threading.Event) -> None:
@@ -377,8 +374,10 @@ class ReplicaGroup(WorkerGroup):
                     self.engine.session.run(inbox.wake)
                 over.wait(LONG)
                 if self.began == began and self._is_stopping() and self._has_all:
-                    self._cut = True
-                    self.engine.close()  # a server that is stopped does not end its part of the step
+                    # A server that is stopped does not end its part of the step. What a checkpoint needs does
+                    # not wait for that, while to close the session would.
+                    silent = tf.errors.AbortedError(None, None, "another worker does not answer")
+                    self._waiting.release(silent)
 
     @property
     def _has_all(self) -> bool:

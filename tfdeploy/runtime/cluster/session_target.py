@@ -47,12 +47,12 @@ class SessionTarget:
     crew: Crew | None = field(default=None, repr=False)
     starters: dict[Stream, Any] = field(factory=dict, repr=False)
 
-    def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None, *, alone: bool = False) -> Any:
-        """Open a session for a graph, or another one on the same devices; `alone` for those of this task."""
+    def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None) -> Any:
+        """Open a session for a graph, or another one on the same devices."""
         config = session_config(compiled.plan, served=bool(self.url))
         plan = compiled.plan
         if self.membership is not None and isinstance(plan, WorkerPlan):
-            tasks = dict.fromkeys((Task.of(plan.worker.host), *(() if alone else self.needs)))
+            tasks = dict.fromkeys((Task.of(plan.worker.host), *self.needs))
             config.device_filters.extend(f"/job:{each.job}/task:{each.index}" for each in tasks)
         if self.membership is not None and self.needs_monitor is not None:
             config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)

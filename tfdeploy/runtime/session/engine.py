@@ -110,11 +110,6 @@ class Engine:
         """Close the session, also if its server is gone."""
         close_session(self.session, self.closing)
 
-    def use(self, session: Any) -> None:
-        """Go on in another session, in which the variables have the values that they had."""
-        self.session = session
-        self._kept.clear()
-
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
         """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops."""
         metadata = tf.compat.v1.RunMetadata()

@@ -38,7 +38,7 @@ def build_summaries(
         weights: Mapping[str, tf.Tensor],
     ) -> tf.Tensor:
         with tf.name_scope("summary/"):  # tags are names with their scopes
-            made = [tf.compat.v1.summary.scalar(tag, value) for tag, value in scalars.items()]
+            made = [*_scalars(scalars)]
             made += _gradients(gradients, applied)
             made += [
                 tf.compat.v1.summary.histogram(f"weights/{name}", each) for name, each in weights.items()
@@ -57,6 +57,16 @@ def build_summaries(
     given = (scalars, gradients, assembly.applied, weights if wanted == "all" else {})
     found: Tensor = write_traced(at, summarized, *given)
     return found
+
+
+def _scalars(values: Mapping[str, tf.Tensor]) -> Iterator[tf.Tensor]:
+    """Yield the summary of each value; a metric with several has one for each, such as `summary/f1/0`."""
+    for tag, value in values.items():
+        if value.shape.rank:
+            for at, each in enumerate(tf.unstack(tf.reshape(value, [value.shape.num_elements()]))):
+                yield tf.compat.v1.summary.scalar(f"{tag}/{at}", each)
+        else:
+            yield tf.compat.v1.summary.scalar(tag, value)
 
 
 def _gradients(gradients: Mapping[str, tf.Tensor], applied: tf.Tensor | None) -> Iterator[tf.Tensor]:

@@ -4,23 +4,83 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import classifier, refusal
-from tfdeploy.runtime.session import engine
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from tests.support import refusal
+from tfdeploy.data import Stream
+from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine, StepReport, close_session, named
 from tfdeploy.runtime.session.steps import MOST_SKIPPED, AsyncSteps, StepResult, SyncSteps, make_steps
 
+SPEC = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [3])
+  y = input(float32, [2])
+  z = x -> Dense(4, name = "a") -> Dense(2, name = "b")
+  loss = [y, z] -> MeanSquaredError()
+  metrics {{
+    near = [y, z] -> MeanAbsoluteError()
+    far = [y, z] -> R2Score(class_aggregation = none)
+  }}
+  regularize = L2(0.1)
+}}
+data {{ train = npz("{data}.npz", x = "x", y = "y") }}
+devices {{ cpu = 2 }}
+clones {{ batch = 4 }}
+update {{ {update} }}
+train {{ seed = 1, summaries = {summaries} }}
+"""
+STILL = """
+  optimizer {
+    "a/*" -> SGD(0.0)
+    "*" -> SGD(ExponentialDecay(0.0, 4, 0.5))
+  }
+"""
+"""Groups of weights, of which no step changes any: the values of a step are those of any other."""
 
-def engine_on(compiled: Any = None, session: Any = None, **more: Any) -> Engine:
-    """Return an engine on a graph and a session that only pretend."""
-    saving: Any = None
-    return Engine(compiled, session, saving, **more)
+EXAMPLES = 10
+Begin = Callable[..., tuple[Engine, Stream]]
+
+
+@pytest.fixture(name="begin", scope="module")
+def fixture_begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begin]:
+    """Return a function that opens a session on a spec, with its data; one session for each spec."""
+    folder, generator = tmp_path_factory.mktemp("engine"), np.random.default_rng(0)
+    given = {
+        "x": generator.random((EXAMPLES, 3), np.float32),
+        "y": generator.random((EXAMPLES, 2), np.float32),
+    }
+    np.savez(folder / "plain.npz", **given)
+    np.savez(folder / "large.npz", x=given["x"], y=given["y"] + np.float32(1e4))
+    np.savez(folder / "infinite.npz", x=given["x"] * np.float32(np.inf), y=given["y"])
+    with ExitStack() as stack:
+
+        @cache
+        def begin(
+            update: str = STILL, *, data: str = "plain", summaries: str = "none"
+        ) -> tuple[Engine, Stream]:
+            path = Path(folder / f"{len(list(folder.iterdir()))}.tfdeploy")
+            path.write_text(SPEC.format(update=update, data=data, summaries=summaries))
+            plan = make_plan(grammar.load(path))
+            found = Engine.start(compile_graph(plan))
+            stack.callback(found.close)
+            stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
+            for pipe in found.compiled.train_inputs:
+                found.feed(pipe, stream, training=True)
+            return found, stream
+
+        yield begin
 
 
 def test_metrics_with_several_values_have_numbered_names() -> None:
@@ -31,110 +91,78 @@ def test_metrics_with_several_values_have_numbered_names() -> None:
     assert np.isnan(found["d"])
 
 
-def graph(*, applied: bool, summary: bool) -> Any:
-    """Return a graph with two metrics and two groups of weights."""
-    result = SimpleNamespace(result="tensor")
-    return SimpleNamespace(
-        train_op="train",
-        total_loss="total",
-        data_loss="data",
-        metrics={"near": result, "far": result},
-        learning_rates={"a/*": "rate", "b/*": "rate"},
-        summary_op="summary" if summary else None,
-        applied="applied" if applied else None,
-        train_inputs=(SimpleNamespace(waits=("wait", "wait")), SimpleNamespace(waits=("wait",))),
-    )
-
-
-@pytest.mark.parametrize("summary", [False, True])
-@pytest.mark.parametrize("applied", [None, False, True])
-def test_a_report_has_every_value_at_its_place(*, applied: bool | None, summary: bool) -> None:
-    """Whatever else is fetched with it; of all waits the longest counts, and none is below zero."""
-    given = {
-        "train": None, "total": np.float32(3), "data": np.float32(2), "tensor": np.array([0.5, 0.25]),
-        "rate": 0.125, "summary": b"s", "applied": applied,
-    }  # fmt: skip
-    waits = iter([-1.0, 0.5, 0.25])
-
-    def value_of(fetch: Any) -> Any:
-        if isinstance(fetch, dict):
-            return {name: value_of(each) for name, each in fetch.items()}
-        if isinstance(fetch, list):
-            return [value_of(each) for each in fetch]
-        return next(waits) if fetch == "wait" else given[fetch]
-
-    def callable_of(fetches: Any) -> Any:
-        values = value_of(fetches)
-        return lambda: values
-
-    own = engine_on(
-        graph(applied=applied is not None, summary=summary), SimpleNamespace(make_callable=callable_of)
-    )
+@pytest.mark.parametrize(
+    ("update", "summaries"),
+    [(STILL, "none"), (STILL, "scalars"), (f"{STILL}precision = mixed_float16", "none")],
+)
+def test_a_report_has_every_value_at_its_place(begin: Begin, update: str, summaries: str) -> None:
+    """Whatever else is fetched with it; a step that is not logged has the loss of the data alone."""
+    own, _ = begin(update, summaries=summaries)
     for _ in range(2):
-        assert own.step(logged=True) == StepReport(
-            3.0,
-            2.0,
-            {"near[0]": 0.5, "near[1]": 0.25, "far[0]": 0.5, "far[1]": 0.25},
-            {"a/*": 0.125, "b/*": 0.125},
-            b"s" if summary else None,
-            0.5,
-            applied is not False,
-        )
+        logged, plain = own.step(logged=True), own.step(logged=False)
+        for found in (logged, plain):
+            assert found.applied
+            assert found.waited is not None
+            assert found.waited >= 0
+        assert plain == StepReport(plain.data_loss, plain.data_loss, waited=plain.waited)
+        penalty = own.session.run(own.compiled.evaluation.regularization)
+        assert penalty > 0
+        assert logged.loss == pytest.approx(logged.data_loss + penalty, rel=1e-3)
+        assert list(logged.metrics) == ["near", "far[0]", "far[1]"]
+        assert 0 < logged.metrics["near"] < logged.data_loss + 1
+        assert logged.learning_rates == {"a/*": 0.0, "*": 0.0}
+        tags = ["loss", "learning_rate", "near", "far/0", "far/1"] if summaries == "scalars" else []
+        summary = tf.compat.v1.Summary.FromString(logged.summary or b"")
+        assert [each.tag for each in summary.value] == [f"summary/{each}" for each in tags]
 
 
-@pytest.mark.parametrize(("applied", "waits", "waited"), [(False, [-1.0], 0.0), (True, [], None)])
-def test_a_plain_step_gives_the_loss_of_the_data(
-    *, applied: bool, waits: list[float], waited: float | None
-) -> None:
-    """It is skipped if any part of it was, and waits as long as its longest wait."""
-    values = {"data_loss": np.float32(2), "waits": waits, "applied": [True, applied], "returned": None}
-    own = engine_on(
-        graph(applied=True, summary=False), SimpleNamespace(make_callable=lambda _: lambda: values)
-    )
-    assert own.step(logged=False) == StepReport(2.0, 2.0, waited=waited, applied=applied)
+def test_a_step_is_applied_if_all_of_it_is_and_waits_as_long_as_its_longest_wait() -> None:
+    """No wait is below zero, and none is known if none is measured."""
+    values = {
+        "data_loss": np.float32(2),
+        "waits": [-1.0, 0.5, 0.25],
+        "applied": [True, True],
+        "returned": None,
+    }
+    assert StepReport.of(values) == StepReport(2.0, 2.0, waited=0.5)
+    assert StepReport.of({**values, "waits": [-1.0]}).waited == 0.0
+    skipped = StepReport.of({**values, "waits": [], "applied": [True, False]})
+    assert skipped == StepReport(2.0, 2.0, waited=None, applied=False)
 
 
-def test_weights_and_their_averages_start_from_new_values() -> None:
-    """As far as there are averages, and workers do not keep them apart; copies follow."""
-    done: list[Any] = []
-    averages = {"a/ExponentialMovingAverage": 0, "b/ExponentialMovingAverage": 0}
-    compiled = SimpleNamespace(
-        saved={"a": 0, "b": 0, "c": 0, **averages},
-        kept_apart=("b/ExponentialMovingAverage",),
-        after_restore_op="after",
-    )
-
-    class Own(Engine):
-        def assign(self, values: Any) -> None:
-            done.append(dict(values))
-
-    saving: Any = None
-    own = Own(compiled, SimpleNamespace(run=done.append), saving)  # type: ignore[arg-type]
-    own.start_from({"a": 1, "b": 2, "c": 3})
-    assert done == [{"a": 1, "b": 2, "c": 3, "a/ExponentialMovingAverage": 1}, "after"]
+@pytest.mark.parametrize("apart", [False, True])
+def test_weights_and_their_averages_start_from_new_values(begin: Begin, *, apart: bool) -> None:
+    """Copies follow, and what workers keep apart is not among what is assigned."""
+    update = "optimizer = SGD(0.0), ema = 0.5" + (", mode = local, average_every = 2" if apart else "")
+    own, _ = begin(update)
+    before = own.values([*own.compiled.saved])
+    own.start_from({"a/kernel": np.full((3, 4), 2.0, np.float32)})
+    after = own.values([*own.compiled.saved])
+    changed = {name for name in after if not np.array_equal(before[name], after[name])}
+    assert changed == {"a/kernel", "a/kernel/ExponentialMovingAverage"}
+    assert all((after[name] == 2.0).all() for name in changed)
+    loss = own.step(logged=False).data_loss
+    own.start_from({"b/kernel": np.zeros((4, 2), np.float32), "b/bias": np.zeros((2,), np.float32)})
+    assert own.step(logged=False).data_loss != loss  # the copies of clones are others too
 
 
-@pytest.mark.parametrize(("size", "batch"), [(None, 16), (5, 5)])
-@pytest.mark.parametrize("training", [False, True])
-def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
-    size: int | None, batch: int, *, training: bool
-) -> None:
-    """In batches of the pipe, or of a tower; only training repeats it, in batches that are full."""
-    asked: list[Any] = []
-    run: list[Any] = []
-
-    class Data:
-        def batches(self, size: int, **options: bool) -> None:
-            asked.append((size, options))
-
-    stream: Any = Data()
-    pipe: Any = SimpleNamespace(size=size, puts="puts", attach=lambda make: make() or "start")
-    compiled = SimpleNamespace(plan=SimpleNamespace(towers=[SimpleNamespace(batch=16)]))
-    own = engine_on(compiled, SimpleNamespace(run=lambda op, *_: run.append(op)))
+def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(begin: Begin) -> None:
+    """In training it is repeated, in batches that are full; else it ends with what is left."""
+    own, _ = begin()
+    plan = own.compiled.plan
+    stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs)
+    sizes: list[list[int]] = []
+    made: list[int] = []
     for _ in range(2):
-        own.feed(pipe, stream, training=training)
-    assert asked == [(batch, {"repeat": training, "drop_remainder": training})]
-    assert run == ["start", "puts"] * 2
+        own.feed(own.compiled.evaluation.pipe, stream, training=False)
+        sizes.append([own.evaluate_batch()[0] for _ in range(3)])
+        with pytest.raises(tf.errors.OutOfRangeError):
+            own.evaluate_batch()
+        made.append(len(own.compiled.graph.get_operations()))
+    assert sizes == [[4, 4, 2]] * 2
+    assert made[0] == made[1]
+    losses = [own.step(logged=False).data_loss for _ in range(2 * EXAMPLES)]
+    assert np.isfinite(losses).all()
 
 
 class Session:
@@ -154,11 +182,10 @@ class Session:
             self.may_end.wait(60)
 
 
-def test_a_session_at_a_server_that_is_gone_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_at_a_server_that_is_gone_is_left_to_itself() -> None:
     """By a thread of its own, which does not keep the process; one in this process is closed at once."""
-    monkeypatch.setattr(engine, "PATIENCE", 0.01)
     session = Session("grpc://p:1")
-    close_session(session)
+    close_session(session, 0.01)
     (left,) = [each for each in threading.enumerate() if each.name == "close"]
     assert left.daemon
     session.may_end.set()
@@ -225,90 +252,77 @@ def test_faults_name_their_op_as_those_of_a_session_do(graph: Graph) -> None:
     assert fault.value.op is graph[2]["refuse"].op
 
 
-BATCH = 32
+STEP = 8  # examples
 
 
-class Scripted:
-    """An engine whose steps are applied, and wait for their examples, as a test says beforehand."""
-
-    def __init__(self, *script: tuple[bool, float | None]) -> None:
-        plan = SimpleNamespace(global_batch=BATCH, spec=classifier(update__precision="mixed_float16"))
-        self.compiled = SimpleNamespace(plan=plan, train_loops=())
-        self.script = list(script)
-        self.made: list[str] = []
-        self.on_run_metadata = None
-
-    def step(self, *, logged: bool, traced: bool = False) -> StepReport:
-        """Make a step, whose loss is its number."""
-        self.made.append("traced" if traced else "logged" if logged else "plain")
-        applied, waited = self.script.pop(0) if self.script else (True, None)
-        return StepReport(float(len(self.made)), 0.0, waited=waited, applied=applied)
-
-
-def steps(engine: Any) -> SyncSteps:
-    """Return what makes the steps of an engine."""
-    made = make_steps(engine)
+def test_the_first_step_is_traced_and_others_are_as_they_are_asked_for(begin: Begin) -> None:
+    """While a step is profiled, each is run so that its times are taken."""
+    own, _ = begin()
+    made = make_steps(own)
     assert isinstance(made, SyncSteps)
     assert made.stride == 1
-    return made
-
-
-def test_the_first_step_is_traced_and_others_are_as_they_are_asked_for() -> None:
-    """While a step is profiled, each is run so that its times are taken."""
-    engine: Any = Scripted()
-    made = steps(engine)
+    own.assigned.clear()
     found = [made.next(logged=logged, until=9) for logged in (False, False, True, False)]
-    engine.on_run_metadata = print
+    assert own.assigned[own.compiled.train_op.name].endswith("CPU:0")
+    taken: list[Any] = []
+    own.on_run_metadata = taken.append
     found.append(made.next(logged=False, until=9))
-    assert engine.made == ["traced", "plain", "logged", "plain", "logged"]
+    own.on_run_metadata = None
+    assert len(taken) == 1
+    assert taken[0].step_stats.dev_stats
     assert [each.report is not None for each in found] == [True, False, True, False, True]
-    assert [(each.loss, each.examples, each.steps) for each in found] == [(n, BATCH, 1) for n in range(1, 6)]
+    assert {(each.examples, each.steps) for each in found} == {(STEP, 1)}
+    assert [each.loss for each in found if each.report] == [each.report.loss for each in found if each.report]
     assert made.settle() == []
+
+
+def test_a_step_that_is_skipped_is_made_again(begin: Begin) -> None:
+    """The result is that of the step that was applied, with the examples of all."""
+    own, _ = begin("optimizer = SGD(1e-9), precision = mixed_float16", data="large")
+    scale = float(own.session.run(own.compiled.loss_scale))
+    found = make_steps(own).next(logged=False, until=9)
+    skipped = np.log2(scale / float(own.session.run(own.compiled.loss_scale)))
+    assert found.applied
+    assert 0 < skipped < MOST_SKIPPED
+    assert found.examples == (1 + skipped) * STEP
+    assert own.global_step() == 1
 
 
 @pytest.mark.parametrize(
-    ("waits", "together"), [((0.5, 0.25, 1.0), 1.75), ((None, 1.0, 1.0), None), ((1.0, None, 1.0), None)]
+    ("waits", "together"), [((0.5, 0.25), 0.75), ((None, 1.0), None), ((1.0, None), None)]
 )
-def test_a_step_that_is_skipped_is_made_again(
-    waits: tuple[float | None, ...], together: float | None
+def test_the_waits_of_steps_that_were_skipped_add_up(
+    waits: tuple[float | None, float | None], together: float | None
 ) -> None:
-    """The result is that of the step that was applied, with the examples and the waits of all."""
-    engine = Scripted((True, 9.0), *zip((False, False, True), waits, strict=True))
-    made = steps(engine)
-    assert made.next(logged=False, until=9).waited == 9.0
-    assert made.next(logged=False, until=9) == StepResult(3 * BATCH, 4.0, waited=together)
-    assert engine.made == ["traced", "plain", "plain", "plain"]
+    """If all of them are known; all else is that of the later one."""
+    before, after = (
+        StepResult(STEP, loss, waited=each) for loss, each in zip((1.0, 2.0), waits, strict=True)
+    )
+    assert after.made_after(before) == StepResult(2 * STEP, 2.0, waited=together)
 
 
-@pytest.mark.parametrize("skipped", [MOST_SKIPPED - 1, MOST_SKIPPED])
-def test_not_more_than_so_many_steps_in_a_row_are_skipped(skipped: int) -> None:
+def test_not_more_than_so_many_steps_in_a_row_are_skipped(begin: Begin) -> None:
     """Then no scale of the loss helps, which is said at the precision that has a scale."""
-    made = steps(Scripted(*[(False, None)] * skipped))
-    if skipped < MOST_SKIPPED:
-        assert made.next(logged=False, until=9).examples == MOST_SKIPPED * BATCH
-        return
-    found = refusal(made.next, logged=False, until=9)
+    own, _ = begin("optimizer = SGD(0.1), precision = mixed_float16", data="infinite")
+    found = refusal(make_steps(own).next, logged=False, until=9)
     assert found.message == f"the gradients of {MOST_SKIPPED} steps in a row were not finite"
     assert found.span is not None
+    assert own.global_step() == 0
 
 
-def test_clones_that_update_alone_wait_side_by_side() -> None:
+def test_clones_that_update_alone_wait_side_by_side(begin: Begin) -> None:
     """What one of two clones waits holds up half of the training; the first update of each is traced."""
-    loops = [SimpleNamespace(clone=clone, batch=8 * (1 + clone)) for clone in range(2)]
-    kept: dict[int, list[bool]] = {0: [], 1: []}
-
-    def update(loop: Any, *, traced: bool) -> StepReport:
-        kept[loop.clone].append(traced)
-        return StepReport(3.0, 2.0, {}, {}, waited=0.5 if loop.clone else None)
-
-    plan = SimpleNamespace(update=SimpleNamespace(staleness=1))
-    engine: Any = SimpleNamespace(compiled=SimpleNamespace(train_loops=loops, plan=plan), loop_step=update)
-    made = make_steps(engine)
+    own, _ = begin("optimizer = SGD(0.0), mode = async, staleness = 1")
+    made = make_steps(own)
     assert isinstance(made, AsyncSteps)
     assert made.stride == 1
+    own.assigned.clear()
     found = [made.next(logged=False, until=6) for _ in range(6)]
     assert made.settle() == []
     made.close()
-    assert kept == {0: [True, False, False], 1: [True, False, False]}  # neither is ahead by more than one
-    assert {(each.examples, each.loss, each.waited) for each in found} == {(8, 3.0, None), (16, 3.0, 0.25)}
-    assert all(each.report is not None for each in found)
+    assert {name for name in own.assigned if name.startswith("clone_")}
+    assert own.global_step() == 6
+    for each in found:
+        assert each.report is not None
+        assert each.report.waited is not None
+        assert (each.examples, each.loss, each.waited) == (4, each.report.loss, each.report.waited / 2)

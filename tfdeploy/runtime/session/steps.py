@@ -140,6 +140,13 @@ class StepResult:
     steps: int = 1
     applied: bool = True
 
+    def made_after(self, skipped: StepResult) -> StepResult:
+        """Return this step with the examples and the waits of the one that was skipped before it."""
+        waited = self.waited
+        if waited is not None:
+            waited = None if skipped.waited is None else waited + skipped.waited
+        return evolve(self, examples=self.examples + skipped.examples, waited=waited)
+
 
 class Steps(ABC):
     """Makes steps.
@@ -192,17 +199,14 @@ class SyncSteps(Steps):
             RunError: If too many steps in a row are skipped.
         """
         del until
-        done = self._once(logged=logged)
-        examples, skipped, waited = done.examples, 0, done.waited
+        done, skipped = self._once(logged=logged), 0
         while not done.applied:
             skipped += 1
             if skipped == MOST_SKIPPED:
                 spec = self._engine.compiled.plan.spec
                 raise RunError(errors.gradients_not_finite(spec.update.span_of("precision"), skipped=skipped))
-            done = self._once(logged=logged)
-            examples += done.examples
-            waited = None if waited is None or done.waited is None else waited + done.waited
-        return evolve(done, examples=examples, waited=waited)
+            done = self._once(logged=logged).made_after(done)
+        return done
 
     def _once(self, *, logged: bool) -> StepResult:
         logged = logged or self._first or self._engine.on_run_metadata is not None

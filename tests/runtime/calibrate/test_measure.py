@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from types import SimpleNamespace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
-from compiler.time.work import Signature, TimedOp
-from compiler.topology import Device
+import grammar
+from compiler.process import cores
+from compiler.step.read.work import graph_step
+from compiler.time.work import crossings
 from dsl.diagnostics import RunError
-from tests.support import classifier
-from tfdeploy.runtime.calibrate import measure
-from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
+from tests.support import spec_of
+from tfdeploy.runtime.calibrate import measure as module
+from tfdeploy.runtime.calibrate.measure import (
+    LEAST_STEPS,
+    Measurement,
+    Turn,
+    fastest,
+    measure,
+    time_to_start_an_op,
+)
 from tfdeploy.runtime.calibrate.processes import MeasureRequest
 from tfdeploy.runtime.calibrate.rounds import Round, TracedSteps, cores_used, typical
+from tfdeploy.runtime.plans import graph_of, plan_of
+
+SPEC = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  y = x -> {layer} -> Dense(2)
+  loss = [y, y] -> MeanSquaredError()
+}}
+devices {{ {devices} }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1){update} }}
+"""
+PLAIN = {"layer": "Dense(3)", "devices": "cpu = 2", "update": ""}
+LOOPS = PLAIN | {"update": ", mode = async"}
+WORKERS = PLAIN | {"devices": 'job "worker" { tasks = 2 }'}
+REQUEST = MeasureRequest(False, 1, True, 2, 0.0, 2)
+
+
+@cache
+def compiled(**spec: str) -> Any:
+    """Return the graph of a spec."""
+    read = spec_of(SPEC.format(**spec))
+    return graph_of(plan_of(read, emulate=bool(read.devices.jobs)))
 
 
 @pytest.mark.family(every=2)
@@ -26,8 +58,6 @@ def test_the_first_session_has_the_threads_that_are_measured(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     """TensorFlow gives a process the pool for which its first session asks, and no later one changes it."""
-    import tensorflow as tf
-
     asked = []
 
     class Refused(Exception):  # noqa: N818
@@ -44,23 +74,33 @@ def test_the_first_session_has_the_threads_that_are_measured(
     assert asked == [threads]
 
 
-def test_what_tensorflow_refuses_is_an_error_in_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+REFUSING = """
+import keras
+import tensorflow as tf
+
+
+class Small(keras.layers.Layer):
+    def call(self, x):
+        tf.debugging.assert_less(x, -1e9, message="too large")
+        return x
+"""
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what needs no steps of a spec be measured with few of its own."""
+    monkeypatch.setattr(module, "MOST_STEPS", 10)
+    monkeypatch.setattr(module, "CHAINS", (5, 25))
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_what_tensorflow_refuses_is_an_error_in_the_spec(tmp_path: Path) -> None:
     """As an assertion of a layer that made-up examples do not satisfy."""
-    import tensorflow as tf
-
-    compiled = SimpleNamespace(ledger=SimpleNamespace(entries={}), step=None)
-    monkeypatch.setattr(measure, "graph_of", lambda _: compiled)
-    monkeypatch.setattr("compiler.step.read.work.graph_step", lambda _: None)
-
-    @contextmanager
-    def ready(_: Any) -> Iterator[None]:
-        raise tf.errors.InvalidArgumentError(None, None, "assertion failed: too large")
-        yield
-
-    monkeypatch.setattr(measure._Measurement, "ready", ready)
-    request = MeasureRequest(False, 1, True, 2, 0.1, 2)
-    with pytest.raises(RunError, match="a step on made-up examples failed: assertion failed: too large"):
-        measure.measure(classifier(), request, lambda: None)
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(SPEC.format(**PLAIN | {"layer": 'python("refusing:Small")'}))
+    (tmp_path / "refusing.py").write_text(REFUSING)
+    with pytest.raises(RunError, match=r"a step on made-up examples failed.*: .*too large"):
+        measure(grammar.load(path, allow_python=True), REQUEST, lambda: None)
 
 
 def test_the_lower_quartile_counts() -> None:
@@ -74,75 +114,78 @@ def test_the_lower_quartile_counts() -> None:
     assert typical(rounds[:1]) == 9
 
 
+def turn(plain: float, used: float, name: str, *traced: float) -> Turn:
+    """Return a turn whose steps without a trace took so long, and an op in its traced steps."""
+    return Turn(Round(plain, used), TracedSteps(frozenset({name}), [{name: (each, 1)} for each in traced]))
+
+
 def test_the_fastest_half_of_the_turns_counts() -> None:
     """Ops are as fast as in the turns whose plain steps were fastest, whatever traced ones took."""
+    turns = [
+        turn(9.0, 1.0, "op", 0.5, 0.5, 0.5),
+        turn(5.0, 1.0, "op", 2.0, 3.0),
+        turn(7.0, 1.0, "op", 0.25),
+        turn(6.0, 1.0, "op", 4.0),
+    ]
+    assert fastest(turns) == {"op": (3.0, 1)}
+    assert fastest(turns[:1]) == {"op": (0.5, 1)}
 
-    def made(plain: float, *traced: float) -> measure._Turn:
-        steps = [{"op": (seconds, 1)} for seconds in traced]
-        return measure._Turn(Round(plain, 1.0), TracedSteps(frozenset({"op"}), steps))
 
-    turns = [made(9.0, 0.5, 0.5, 0.5), made(5.0, 2.0, 3.0), made(7.0, 0.25), made(6.0, 4.0)]
-    assert measure._fastest(turns) == {"op": (3.0, 1)}
-    assert measure._fastest(turns[:1]) == {"op": (0.5, 1)}
-
-
-def test_every_session_makes_steps_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few_steps")
+def test_every_session_makes_steps_before_it_is_measured() -> None:
     """TensorFlow learns from the first steps which ops are short, so they do not count."""
-    made: list[str] = []
+    graph = compiled(**PLAIN)
+    measurement = Measurement(REQUEST, graph, graph_step(graph.step))
+    with measurement.ready():
+        sessions = [measurement.one, *([measurement.several] if cores() > 1 else [])]
+        for each in sessions:
+            assert each is not None
+            assert each.session.run(graph.global_step.read_value()) > LEAST_STEPS
+        measurement.take_turn()
+    assert measurement.start > 0
+    assert len(measurement.alone) == 1
+    assert len(measurement.beside) == len(sessions) - 1
+    found = measurement.result()
+    assert {each.type for each in found.ops} == {each.type for each in graph.step.run}
 
-    @contextmanager
-    def session(_: Any, threads: int) -> Iterator[Any]:
-        yield SimpleNamespace(make_callable=lambda what: lambda: made.append(f"{threads} {what}"))
 
-    monkeypatch.setattr(measure, "time_to_start_an_op", lambda _: 0.0)
-    monkeypatch.setattr(measure, "ratios_by_rows", lambda *_: ())
-    monkeypatch.setattr("compiler.process.cores", lambda: 2)
-    for name, replaced in (("_session", session), ("_on_rows", lambda _: ()), ("_fetches", lambda _: "step")):
-        monkeypatch.setattr(measure._Measurement, name, replaced)
-    start = SimpleNamespace(handle=SimpleNamespace(op="start"))
-    request: Any = SimpleNamespace(inner_threads=1, beside=True, seconds=0.0)
-    compiled: Any = SimpleNamespace(train_inputs=(), global_step=start)
-    work: Any = None
-    with measure._Measurement(request, compiled, work).ready():
-        pass
-    assert {each: made.count(each) > measure.LEAST_STEPS for each in ("1 step", "2 step")} == {
-        "1 step": True,
-        "2 step": True,
-    }
-    first = made.index("1 ['start']")
-    assert set(made[:first]) == {"1 step"}
+STARTS, ONE = 0.5, 7e-6
 
 
 @pytest.mark.parametrize(
-    ("loops", "exchange", "hand_over"), [((), None, 0.0), (((0, 1),), None, 7e-6), ((), "exchange", 7e-6)]
+    ("spec", "hands_over"),
+    [(PLAIN, False), (LOOPS, True), (WORKERS, True)],
+    ids=["plain", "loops", "workers"],
 )
 def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
-    monkeypatch: pytest.MonkeyPatch, loops: Any, exchange: str | None, hand_over: float
+    spec: dict[str, str], *, hands_over: bool
 ) -> None:
     """Such have loops, or exchange gradients with other workers; to others a simulation is fitted."""
-    monkeypatch.setattr(measure, "crossings", lambda _: ())
-    monkeypatch.setattr(measure, "fitted", lambda found, *_: found)
-    turns = [
-        measure._Turn(Round(seconds, 1.5), TracedSteps(frozenset({"op"}), [{"op": (traced, 1)}]))
-        for seconds, traced in ((5.0, 2.0), (4.0, 3.0))
-    ]
-    op = TimedOp("op", Signature("Exp", ("float32[9]",)), Device("cpu", 0), flops=9, bytes=72, times=2)
-    measurement: Any = SimpleNamespace(
-        alone=turns[:1],
-        beside=turns[1:],
-        start=0.5,
-        op_start=7e-6,
-        tower=[],
-        work=SimpleNamespace(loops=loops, ops=[op]),
-        rows=(),
-        compiled=SimpleNamespace(exchange=exchange),
-        _cores=lambda: 2,
+    graph = compiled(**spec)
+    work = graph_step(graph.step)
+    op = next(each for each in work.ops if each.signature.type == "MatMul")
+    measurement = Measurement(
+        REQUEST,
+        graph,
+        work,
+        op_start=ONE,
+        start=STARTS,
+        alone=[turn(5.0, 1.5, op.name, 2.0)],
+        beside=[turn(4.0, 1.5, op.name, 3.0)],
     )
-    measurement._costs = partial(measure._Measurement._costs, measurement)
-    found = measure._Measurement.result(measurement)
-    (cost,) = found.ops
-    factor = (5.0 - 0.5 - 7e-6) / 2.0  # of a step without the start of its ops, to what is traced
-    assert (cost.type, cost.inputs, cost.flops, cost.bytes, cost.ops) == ("Exp", ("float32[9]",), 9, 72, 1)
-    assert (cost.runs, cost.alone, cost.crowded) == (0.5, pytest.approx(factor), pytest.approx(1.5 * factor))
-    assert (found.step_start, found.op_start, found.serial, found.parallel) == (0.5, 7e-6, 5.0, 4.0)
-    assert (found.hand_over, found.awake, found.tower_awake) == (hand_over, 1.5, None)
+    found = measurement.result()
+    cost = next(each for each in found.ops if each.inputs == op.signature.inputs and each.type == "MatMul")
+    alike = [each for each in work.ops if each.signature == op.signature]
+    # of a step without the start of its ops, and of those that send, to what is traced
+    factor = (5.0 - STARTS - ONE * (1 + 2 * len(crossings(work)))) / 2.0
+    assert (cost.flops, cost.bytes, cost.ops) == (op.flops, op.bytes, len(alike))
+    assert cost.runs == 1 / op.times / len(alike)
+    assert cost.alone == pytest.approx(2.0 * factor / op.times / len(alike))
+    assert (found.step_start, found.op_start, found.serial, found.parallel) == (STARTS, ONE, 5.0, 4.0)
+    assert (found.awake, found.tower_awake) == (1.5, None)
+    if hands_over:
+        assert found.hand_over == ONE
+        assert cost.crowded == pytest.approx(1.5 * cost.alone)
+    else:
+        assert found.hand_over != ONE
+        assert cost.crowded >= cost.alone

@@ -10,8 +10,17 @@ from compiler.graph.step_records import record_of
 from compiler.step.read.costs import cost_of
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
-from tfdeploy.runtime.calibrate import rounds
-from tfdeploy.runtime.calibrate.rounds import FACTORS, OF_DISTINCT, RowRatio, ratios_by_rows, with_other_rows
+from tfdeploy.runtime.calibrate.rounds import (
+    UPDATED,
+    RowRatio,
+    plain_config,
+    ratios_by_rows,
+    ratios_of,
+    sweep,
+    timed_in_turns,
+    with_numbers_of_rows,
+    with_other_rows,
+)
 
 TABLE, WIDTH, COUNT = 300, 8, 16
 
@@ -50,48 +59,48 @@ def ops() -> dict[str, Any]:
         }
 
 
-def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops: dict[str, Any]) -> None:
-    """The signatures are those that a step with so many rows has; times are beyond that of an empty step."""
-    taken = [1.0, 3.0, 5.0, 9.0, 17.0, 4.0, 13.0]
-    run: list[int] = []
+@pytest.mark.parametrize(
+    ("name", "times", "ratios"),
+    [
+        ("look-up", (3, 5, 9, 17), (0.5, 2, 4)),
+        ("sum", (3, 5, 9, 17, 4, 13), (0.5, 2, 4, 0.75, 3)),
+        ("sum", (1, 5, 0.5, 17, 1, 13), (4, 3)),
+        ("sum", (1, 1, 1, 1, 1, 1), ()),
+    ],
+)
+def test_other_numbers_of_rows_are_compared(
+    ops: dict[str, Any], name: str, times: tuple[float, ...], ratios: tuple[float, ...]
+) -> None:
+    """Times are beyond that of an empty step, which takes one second; what takes no longer is left out."""
+    import tensorflow as tf
 
-    def times(steps: list[Any], between: Any) -> list[float]:
-        for step in steps:
-            between()
-            step()  # each of them runs
-        run.append(len(steps))
-        return taken[: len(steps)]
+    with tf.Graph().as_default():
+        found = ratios_of(ops[name], with_numbers_of_rows(ops[name]), 1.0, times)
+    assert [each.ratio for each in found] == pytest.approx(list(ratios))
 
-    monkeypatch.setattr(rounds, "_times", times)
-    found = ratios_by_rows(ops.values(), 0)
-    assert run == [1 + len(FACTORS), 1 + len(FACTORS) + len(OF_DISTINCT)]
+
+def test_signatures_are_those_of_a_step_with_so_many_rows(ops: dict[str, Any]) -> None:
+    """With the cost of such an op; sums of rows are also those of rows that are all different."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        found = ratios_of(ops["look-up"], with_numbers_of_rows(ops["look-up"]), 1.0, (2.0, 3.0, 4.0, 5.0))
+        sums = ratios_of(ops["sum"], with_numbers_of_rows(ops["sum"]), 1.0, range(2, 8))
     others = [COUNT // 2, 2 * COUNT, 4 * COUNT]
-    assert [each.signature.inputs[1] for each in found[:3]] == [f"int64[{count},3]" for count in others]
-    assert [each.signature for each in found[3:6]] == [like(count) for count in others]
-    assert [each.signature for each in found[6:]] == [distinct(COUNT), distinct(4 * COUNT)]
-    assert {each.like for each in found[3:]} == {like(COUNT)}
-    assert [each.ratio for each in found] == pytest.approx([*[0.5, 2, 4] * 2, 0.75, 3])
+    assert [each.signature.inputs[1] for each in found] == [f"int64[{count},3]" for count in others]
+    assert [each.signature for each in sums[:3]] == [like(count) for count in others]
+    assert [each.signature for each in sums[3:]] == [distinct(COUNT), distinct(4 * COUNT)]
+    assert {each.like for each in sums} == {like(COUNT)}
     _, flops, size = cost_of(record_of(ops["sum"]))
-    assert [each.flops for each in found[3:6]] == [flops] * 3
-    assert [each.bytes - size for each in found[3:6]] == [
-        (count - COUNT) * (4 * WIDTH + 4) for count in others
-    ]
+    assert [each.flops for each in sums[:3]] == [flops] * 3
+    assert [each.bytes - size for each in sums[:3]] == [(count - COUNT) * (4 * WIDTH + 4) for count in others]
 
 
-def test_ops_are_measured_as_they_are(monkeypatch: pytest.MonkeyPatch, ops: dict[str, Any]) -> None:
+def test_ops_are_measured_as_they_are() -> None:
     """TensorFlow optimizes nothing, runs one op at a time, and uses as many threads for it as are wanted."""
     import tensorflow as tf
 
-    session, configs = tf.compat.v1.Session, []
-
-    def opened(*, graph: Any, config: Any) -> Any:
-        configs.append(config)
-        return session(graph=graph, config=config)
-
-    monkeypatch.setattr(tf.compat.v1, "Session", opened)
-    monkeypatch.setattr(rounds, "_times", lambda steps, _: [1.0] * len(steps))
-    assert ratios_by_rows([ops["look-up"]], 3) == ()  # no op takes longer than an empty step
-    (config,) = configs
+    config = plain_config(3)
     assert config.graph_options.rewrite_options.disable_meta_optimizer
     assert config.graph_options.optimizer_options.opt_level == tf.compat.v1.OptimizerOptions.L0
     assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 3)
@@ -99,10 +108,12 @@ def test_ops_are_measured_as_they_are(monkeypatch: pytest.MonkeyPatch, ops: dict
 
 
 def test_caches_are_filled_with_other_memory_before_each_run() -> None:
-    """Each step follows on a sweep, which is not in its time."""
+    """Each step follows on a sweep, which is not in its time; those that warm up do not count."""
     log: list[str] = []
-    rounds._times([lambda: log.append("a"), lambda: log.append("b")], lambda: log.append("swept"))
-    assert log == ["swept", "a", "swept", "b"] * (rounds.WARM + rounds.STEPS)
+    steps = [lambda: log.append("a"), lambda: log.append("b")]
+    found = timed_in_turns(steps, 2, 3, lambda: log.append("swept"))
+    assert log == ["swept", "a", "swept", "b"] * 5
+    assert [len(each) for each in found] == [3, 3]
 
 
 def test_more_rows_take_longer(ops: dict[str, Any]) -> None:
@@ -132,16 +143,15 @@ def test_what_the_step_has_counts() -> None:
     assert (other.alone, other.bytes, other.ops) == (5, 900, 0)
 
 
-def test_a_sweep_reads_as_much_as_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_reads_as_much_as_an_update() -> None:
     """The table, its slot and its gradient, up to a number of bytes."""
     import tensorflow as tf
 
-    def swept(dtype: Any) -> int:
+    def swept(dtype: Any, **most: int) -> int:
         with tf.Graph().as_default():
-            op = rounds._sweep(tf, tf.compat.v1.placeholder(dtype, [TABLE, WIDTH]))
+            op = sweep(tf.compat.v1.placeholder(dtype, [TABLE, WIDTH]), **most)
             return int(op.inputs[0].shape.num_elements())
 
-    whole = rounds.UPDATED * TABLE * WIDTH
+    whole = UPDATED * TABLE * WIDTH
     assert [swept(each) for each in (tf.float32, tf.float16)] == [whole, whole // 2]
-    monkeypatch.setattr(rounds, "MOST_SWEPT", 4000)
-    assert swept(tf.float32) == 1000
+    assert swept(tf.float32, most=4000) == 1000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from tests import forked
 from tfdeploy.cli.commands.calibrate import _disturbed
@@ -82,27 +82,29 @@ def test_a_process_whose_turns_end_ends() -> None:
 @pytest.mark.parametrize(
     ("busy", "own", "expected"), [(16.0, 2.0, 0.5), (10.0, 0.0, 0.0), (40.0, 0.0, 1.0), (12.0, 5.0, 0.0)]
 )
-def test_what_this_process_does_is_not_other_work(
-    monkeypatch: pytest.MonkeyPatch, busy: float, own: float, expected: float
-) -> None:
+def test_what_this_process_does_is_not_other_work(busy: float, own: float, expected: float) -> None:
     """In 2 seconds 4 processors have 8. What they were busy with beyond this process is other work."""
-    monkeypatch.setattr(processes, "busy_processors", lambda: busy)
-    monkeypatch.setattr(processes, "own_processors", lambda: 1.0 + own)
-    monkeypatch.setattr(time, "perf_counter", lambda: 102.0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert OtherWork(100.0, 10.0, 1.0).share() == pytest.approx(expected)
+    before, after = OtherWork(100.0, 10.0, 1.0), OtherWork(102.0, busy, 1.0 + own)
+    assert before.share_until(after, 4) == pytest.approx(expected)
+    assert before.share_until(before, 4) is None
+    for unknown in (evolve(before, busy=None), before):
+        assert unknown.share_until(evolve(after, busy=None), 4) is None
 
 
-def test_the_system_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_system_tells(tmp_path: Path) -> None:
     """Idle processors and those that wait for files are not busy; those that the host has taken are."""
     stat = tmp_path / "stat"
     stat.write_text("cpu 1 2 3 1000 1000 4 5 6 9 9\ncpu0 0\n")
-    monkeypatch.setattr(processes, "STAT", stat)
-    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_CLK_TCK": 10}[name])
-    assert busy_processors() == pytest.approx(2.1)
-    monkeypatch.setattr(processes, "STAT", tmp_path / "missing")
-    assert busy_processors() is None
-    assert OtherWork().share() is None
+    assert busy_processors(stat) == pytest.approx(21 / os.sysconf("SC_CLK_TCK"))
+    assert busy_processors(tmp_path / "missing") is None
+
+
+def test_other_work_is_a_part_of_the_machine() -> None:
+    """Of this one, from now on."""
+    work = OtherWork()
+    share = work.share()
+    assert share is None or 0.0 <= share <= 1.0
+    assert OtherWork(busy=None).share() is None
 
 
 def test_the_processors_of_this_process_are_counted() -> None:

@@ -92,7 +92,7 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait) -> Profile:
     work, link = graph_step(compiled.step), None
     with ExitStack() as stack:
         stack.enter_context(located("a step on made-up examples", compiled))
-        measurement = stack.enter_context(_Measurement(request, compiled, work).ready())
+        measurement = stack.enter_context(Measurement(request, compiled, work).ready())
         if spec.devices.jobs and request.beside:
             link = stack.enter_context(link_measured(_largest_sent(work), request.turns))
         for _ in range(request.turns):
@@ -111,7 +111,7 @@ def _largest_sent(work: StepWork) -> int:
 
 
 @frozen
-class _Turn:
+class Turn:
     """What steps took in one turn."""
 
     plain: Round
@@ -128,7 +128,9 @@ class _Session:
 
 
 @define
-class _Measurement:
+class Measurement:
+    """Measures a graph, and keeps what was found."""
+
     request: MeasureRequest
     compiled: CompiledGraph = field(repr=False)
     work: StepWork = field(repr=False)
@@ -136,26 +138,26 @@ class _Measurement:
     start: float = 0.0
     rows: tuple[RowRatio, ...] = ()
     tower: list[Round] = field(factory=list, repr=False)
-    alone: list[_Turn] = field(factory=list, repr=False)  # one op at a time
-    beside: list[_Turn] = field(factory=list, repr=False)  # an op on each core
+    alone: list[Turn] = field(factory=list, repr=False)  # one op at a time
+    beside: list[Turn] = field(factory=list, repr=False)  # an op on each core
     _starts: list[Any] = field(factory=list, repr=False)
-    _one: _Session | None = field(default=None, repr=False)  # runs one op at a time
-    _several: _Session | None = field(default=None, repr=False)  # runs one on each core, if that is measured
+    one: _Session | None = field(default=None, repr=False)  # runs one op at a time
+    several: _Session | None = field(default=None, repr=False)  # runs one on each core, if that is measured
 
     @contextmanager
-    def ready(self) -> Iterator[_Measurement]:
+    def ready(self) -> Iterator[Measurement]:
         """Measure what needs no step, and open the sessions that make steps."""
         self._starts = [_endless(each) for each in self.compiled.train_inputs]
         self.op_start = time_to_start_an_op(self.request.inner_threads)
         self.rows = ratios_by_rows(self._on_rows(), self.request.inner_threads)
         with ExitStack() as stack:
-            one = self._one = self._opened(stack, 1, self._fetches())
+            one = self.one = self._opened(stack, 1, self._fetches())
             nothing = one.session.make_callable([self.compiled.global_step.handle.op])
             self.start = median(self._times(nothing, self.request.seconds, LEAST_STEPS))
             of_tower = self.request.inner_threads > 1
             if self._cores() > 1 and (self.request.beside or of_tower):
                 ends = self._ends_of_tower() if of_tower else self._fetches()
-                self._several = self._opened(stack, self._cores(), ends)
+                self.several = self._opened(stack, self._cores(), ends)
             yield self
 
     def _opened(self, stack: ExitStack, op_threads: int, ends: Sequence[Any]) -> _Session:
@@ -171,25 +173,25 @@ class _Measurement:
 
     def take_turn(self) -> None:
         """Make the steps of a turn."""
-        assert self._one is not None
-        self.alone.append(self._turn(self._one))
-        if self._several is None:
+        assert self.one is not None
+        self.alone.append(self._turn(self.one))
+        if self.several is None:
             return
         if self.request.inner_threads > 1:
-            self.tower.append(self._plain(self._several.step))
+            self.tower.append(self._plain(self.several.step))
         else:
-            self.beside.append(self._turn(self._several, others=self._cores() - 1))
+            self.beside.append(self._turn(self.several, others=self._cores() - 1))
 
     def _cores(self) -> int:
         from compiler.process import cores
 
         return cores()
 
-    def _turn(self, made: _Session, others: int = 0) -> _Turn:
+    def _turn(self, made: _Session, others: int = 0) -> Turn:
         """Make steps without a trace, and then traced ones while other cores are kept busy."""
         plain = self._plain(made.step)
         with self._busy(made.session, others):
-            return _Turn(plain, self._traced(made))
+            return Turn(plain, self._traced(made))
 
     def result(self) -> Profile:
         """Return what was found in all turns."""
@@ -197,13 +199,13 @@ class _Measurement:
 
         machine = MeasuredMachine(_processor(), self._cores(), tf.__version__)
         plain = [each.plain for each in self.alone]
-        serial, alone = typical(plain), _fastest(self.alone)
+        serial, alone = typical(plain), fastest(self.alone)
         started = self.op_start * (sum(each[1] for each in alone.values()) + 2 * len(crossings(self.work)))
         traced = sum(each[0] for each in alone.values())
         own = max(0.0, serial - self.start - started)
         factor = own / traced if own and traced else 1.0
         alone = _scaled(alone, factor)
-        crowded = _scaled(_fastest(self.beside), factor) if self.beside else alone
+        crowded = _scaled(fastest(self.beside), factor) if self.beside else alone
         ops = self._costs(alone, crowded)
         flops, moved = reached(ops)
         found = Profile(
@@ -337,7 +339,7 @@ def _endless(pipe: InputPipe) -> Any:
     return pipe.attach(lambda: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
 
 
-def _fastest(turns: Sequence[_Turn]) -> Times:
+def fastest(turns: Sequence[Turn]) -> Times:
     """Return the times of ops in the half of the turns in which steps without a trace were fastest."""
     ordered = sorted(turns, key=lambda each: each.plain.seconds)
     return TracedSteps.together(each.times for each in ordered[: ceil(len(ordered) / 2)]).medians()

@@ -155,13 +155,13 @@ BUSY = 0.1
 """The part of the processors from which on other work matters."""
 
 
-def busy_processors() -> float | None:
+def busy_processors(stat: Path = STAT) -> float | None:
     """Return the seconds for which all processors have been busy so far; None if the system does not tell.
 
     They include those that a virtual machine has waited for its host.
     """
     try:
-        words = STAT.read_text(encoding="ascii").partition("\n")[0].split()
+        words = stat.read_text(encoding="ascii").partition("\n")[0].split()
     except OSError:
         return None
     user, nice, system, _, _, interrupts, soft, stolen = map(int, words[1:9])
@@ -184,11 +184,14 @@ class OtherWork:
 
     def share(self) -> float | None:
         """Return the part of the processors that other work has had, from 0 to 1; None if it is not known."""
-        busy = busy_processors()
-        passed = (time.perf_counter() - self.began) * (os.cpu_count() or 1)
-        if busy is None or self.busy is None or not passed:
+        return self.share_until(OtherWork(), os.cpu_count() or 1)
+
+    def share_until(self, later: OtherWork, processors: int) -> float | None:
+        """Return the same until a later measurement, on a machine with so many processors."""
+        passed = (later.began - self.began) * processors
+        if later.busy is None or self.busy is None or not passed:
             return None
-        others = busy - self.busy - (own_processors() - self.own)
+        others = later.busy - self.busy - (later.own - self.own)
         return min(1.0, max(0.0, others / passed))
 
 

@@ -255,16 +255,11 @@ def _is_known(op: Any) -> bool:
 def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
     import tensorflow as tf
 
-    from compiler.graph.step_records import record_of
-    from compiler.step.read.costs import cost_of
-
     graph = tf.Graph()
     with graph.as_default(), tf.device("/cpu:0"):
         nothing = tf.no_op()
-        made = [_with_rows(tf, op, factor) for factor in FACTORS]
-        if _fills_table(op):
-            made += [_distinct(tf, op, factor) for factor in OF_DISTINCT]
-        swept = _sweep(tf, _table(op))
+        made = with_numbers_of_rows(op)
+        swept = sweep(_table(op))
         start = tf.compat.v1.global_variables_initializer()
     with tf.compat.v1.Session(graph=graph, config=plain_config(inner_threads)) as session:
         session.run(start)
@@ -272,6 +267,29 @@ def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
             [session.make_callable([each]) for each in (nothing, *made)],
             session.make_callable([swept]),
         )
+    return ratios_of(op, made, empty, seconds)
+
+
+def with_numbers_of_rows(op: Any) -> list[Any]:
+    """Make an op with each number of rows that is measured, in the current graph; then what is distinct."""
+    import tensorflow as tf
+
+    made = [_with_rows(tf, op, factor) for factor in FACTORS]
+    return made + [_distinct(tf, op, factor) for factor in OF_DISTINCT if _fills_table(op)]
+
+
+def ratios_of(op: Any, made: Sequence[Any], empty: float, seconds: Sequence[float]) -> list[RowRatio]:
+    """Return how long other numbers of rows take, from the seconds of steps with them.
+
+    Args:
+        op: The op of the step.
+        made: The ops that `with_numbers_of_rows` has made of it.
+        empty: The seconds of a step that does nothing.
+        seconds: Those of a step with each of the ops.
+    """
+    from compiler.graph.step_records import record_of
+    from compiler.step.read.costs import cost_of
+
     same = seconds[FACTORS.index(1.0)] - empty
     like, found = cost_of(record_of(op))[0], []
     for other, taken in zip(made, seconds, strict=True):
@@ -305,9 +323,11 @@ def _distinct(tf: Any, op: Any, factor: float) -> Any:
     ).op
 
 
-def _sweep(tf: Any, table: Any) -> Any:
+def sweep(table: Any, most: int = MOST_SWEPT) -> Any:
     """Make an op that reads as much memory as the update of a table: the table, a slot, and the gradient."""
-    size = min(MOST_SWEPT, UPDATED * table.shape.num_elements() * table.dtype.size) // tf.float32.size
+    import tensorflow as tf
+
+    size = min(most, UPDATED * table.shape.num_elements() * table.dtype.size) // tf.float32.size
     memory = tf.compat.v1.Variable(tf.zeros([size]), use_resource=True, trainable=False)
     return tf.reduce_max(memory.read_value()).op
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from functools import cache
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -11,17 +11,18 @@ from attrs import evolve
 from compiler import conditions
 from compiler.conditions import has_limits, require_expectations, too_full
 from compiler.graph.build import compile_step
+from compiler.graph.compiled import CompiledGraph
 from compiler.pipeline import make_plan
 from compiler.report.devices import pools
 from compiler.report.terminal import fullness
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
-from compiler.time.forecast import forecast_step
+from compiler.time.profile import MeasuredMachine, Profile
 from dsl import ir
+from dsl.files.typed_json import to_json
 from tests.compiler.graph.tower.test_recompute import chain
-from tests.compiler.time.steps import Machine, op, step
 from tests.placement_maps import make_map
-from tests.support import classifier, refusal_of
+from tests.support import CLASSIFIER, classifier, refusal_of, spec_of
 
 KIB = 1024
 
@@ -86,49 +87,37 @@ def test_the_setting_is_named_only_if_it_suffices(limit: int, written: str, advi
     assert ("recompute" in (found.help or "")) == (limit > 100_000)
 
 
-@pytest.fixture
-def forecast(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replace the forecast of a graph by one of 3 ms; return the profiles that it is asked for with."""
-    profiles: list[Any] = []
-
-    def forecast_time(_: Any, machine: Any) -> Any:
-        profiles.append(machine)
-        return forecast_step(step([op("a=3")], []), Machine())
-
-    monkeypatch.setattr(conditions, "forecast_time", forecast_time)
-    return profiles
+KIND = {"devices__kind": "v100"}
 
 
-def graph(**devices: Any) -> Any:
-    """Return what stands for the graph of a spec with such devices."""
-    spec = classifier()
-    plan = SimpleNamespace(spec=evolve(spec, devices=evolve(spec.devices, **devices)))
-    step = SimpleNamespace(plan=plan)
-    return SimpleNamespace(plan=plan, step=step, sized_step=step)
+@cache
+def compiled(expect: str = "", **settings: str) -> CompiledGraph:
+    """Return the step of a small classifier, perhaps with a condition."""
+    text = CLASSIFIER.format(clones=1, batch=4, optimizer="SGD(0.1)", layers="")
+    return compile_step(make_plan(spec_of(f"{text}expect {{ {expect} }}\n", **settings)))
 
 
-def test_a_forecast_is_made_from_the_profile_that_is_found(
-    monkeypatch: pytest.MonkeyPatch, forecast: list[Any]
-) -> None:
-    """That of the file that is named, or none."""
-    found = conditions.map_time(graph(kind="v100"))
-    assert found is not None
-    assert found.seconds == pytest.approx(3e-3)
-    monkeypatch.setattr(conditions, "find_profile", lambda *asked: "costs" if asked[1] == "p.json" else None)
-    assert conditions.time_of(graph(kind="v100"), "p.json") is not None
-    assert forecast == [None, "costs"]
-    monkeypatch.setattr(conditions, "forecast_time", lambda *_: None)
-    assert conditions.time_of(graph()) is conditions.map_time(graph()) is None
+def test_a_forecast_needs_hardware_or_a_profile(tmp_path: Path) -> None:
+    """The profile of the file that is named counts more than the kind of the hardware."""
+    assert conditions.time_of(compiled()) is None
+    assert conditions.map_time(compiled()) is None
+    estimate = conditions.map_time(compiled(**KIND))
+    assert estimate is not None
+    assert estimate.estimate
+    machine = MeasuredMachine("processor", 1, "2.0")
+    slow = Profile(machine, (), 1.0, 0.0, 0.0, 1e9, 1e9, (), (), serial=1.0, parallel=1.0)
+    path = tmp_path / "p.json"
+    path.write_text(to_json(slow))
+    for step in (compiled(), compiled(**KIND)):
+        found = conditions.time_of(step, str(path))
+        assert found is not None
+        assert (found.for_map().source, found.for_map().estimate) == (str(path), False)
+        assert found.seconds > 1.0 > estimate.seconds
 
 
-def test_a_forecast_is_made_only_for_a_condition(
-    monkeypatch: pytest.MonkeyPatch, forecast: list[Any]
-) -> None:
+@pytest.mark.parametrize(
+    ("expect", "is_made"), [("", False), ("memory(cpu[0]) <= 1GB", False), ("step_time <= 1s", True)]
+)
+def test_a_forecast_is_made_only_for_a_condition(expect: str, *, is_made: bool) -> None:
     """It takes time itself."""
-    monkeypatch.setattr(conditions, "needs_time", lambda _: False)
-    assert conditions.time_if_needed(graph()) is None
-    assert forecast == []
-    monkeypatch.setattr(conditions, "needs_time", lambda _: True)
-    found = conditions.time_if_needed(graph())
-    assert found is not None
-    assert found.seconds == pytest.approx(3e-3)
+    assert (conditions.time_if_needed(compiled(expect, **KIND)) is not None) is is_made

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import define, evolve, field, frozen
+import tensorflow as tf
+from attrs import frozen
 
 import tfdeploy
-from compiler.graph.workers.coordination import State
+from compiler.graph.build import compile_graph
+from compiler.graph.session_options import session_config
+from compiler.graph.storage.saving import add_saving
+from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import OPEN
+from compiler.pipeline import for_worker, make_plan
+from compiler.plan import WorkerPlan
 from tests.runtime.cluster.faults import MODES, FaultyRun
+from tests.support import spec_of
 from tfdeploy.runtime.cluster.monitor import MissingTask
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
+from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps
 from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.session.data import feed_training, open_stream, splits_of
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.stop import StopSignals
 
 SPEC = """
 tfdeploy = 1
@@ -187,60 +201,6 @@ def test_a_signal_ends_the_wait_for_a_missing_worker(tmp_path: Path) -> None:
         run.end()
 
 
-BEGINNING = State(1, 1, 0, 0, 4, 0, 4, 4, (0, 4), (0, 4), (1, 1), (0, 0), (False, False))
-OPS = SimpleNamespace(freeze="freeze")
-WORKER = SimpleNamespace(
-    count=2,
-    index=0,
-    everyone=[[SimpleNamespace(batch=3)], [SimpleNamespace(batch=5)]],
-    task=lambda index: f"worker:{index}",
-)
-ENGINE = SimpleNamespace(
-    compiled=SimpleNamespace(plan=SimpleNamespace(micro_batches=1)), activity=SimpleNamespace(causes={})
-)
-
-
-@define
-class Group:
-    """The group as its chief sees it: the other worker makes an update whenever the chief looks."""
-
-    now: State = BEGINNING
-    exchange: None = None
-    ops: SimpleNamespace = OPS
-    worker: SimpleNamespace = WORKER
-    engine: SimpleNamespace = ENGINE
-    told: list[str] = field(factory=list)
-
-    def state(self) -> State:
-        """Return the state."""
-        return self.now
-
-    def run(self, op: str) -> None:
-        """Run `freeze`, after which no update can be claimed."""
-        assert op == self.ops.freeze
-        self.now = evolve(self.now, limit=min(self.now.limit, self.now.begun))
-
-    def late(self, state: State) -> list[int]:
-        """Return the workers that have not ended their updates."""
-        return WorkerGroup.late(cast("Any", self), state)
-
-    def until(self, ready: Callable[[State], bool], *_: float) -> State:
-        """Let the other worker end its update, and claim another if it may, until the state is right."""
-        for _round in range(20):
-            now = self.now
-            if now.begun > now.global_step:
-                ready(evolve(now, claimed=(0, now.done[1] + 1)))
-                self.told += [words for words, _ in self.engine.activity.causes["updates"]()]
-                done = (now.done[0], now.done[1] + 1)
-                now = evolve(now, global_step=now.global_step + 1, done=done)
-                if now.begun < now.limit:
-                    now = evolve(now, begun=now.begun + 1)
-            self.now = now
-            if ready(now):
-                return now
-        raise AssertionError("what the chief waits for does not come")
-
-
 @pytest.mark.parametrize(("kind", "ends"), [(None, False), ("silent", False), ("refused", True)])
 def test_a_step_goes_on_while_a_worker_only_does_not_answer(kind: str | None, *, ends: bool) -> None:
     """A machine that is busy answers late, which is no reason to make a step anew; one that is gone is."""
@@ -255,28 +215,85 @@ def test_a_step_goes_on_while_a_worker_only_does_not_answer(kind: str | None, *,
     assert Open(engine, stop, generation=7, open_session=lambda _: None)._cannot_end(60.0) is ends
 
 
-def test_in_the_end_no_update_begins_that_had_not_begun() -> None:
+ASYNC = """
+tfdeploy = 1
+model "small" {
+  x = input(float32, [3])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "z")
+  loss = [y, z] -> MeanSquaredError()
+}
+data { train = synthetic(64, x = feature(float32, [3]), y = feature(float32, [1])) }
+devices {
+  job "ps" {}
+  job "worker" { tasks = 2 }
+}
+clones { batch = 4 }
+update { optimizer = SGD(0.05), mode = async }
+train { seed = 3 }
+"""
+
+
+@pytest.fixture
+def groups() -> Iterator[list[WorkerGroup]]:
+    """Return the groups of two workers in this process, which have begun to train."""
+    plan = make_plan(spec_of(ASYNC), emulate=True)
+    assert isinstance(plan, WorkerPlan)
+    stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
+    server = loopback_server(session_config(plan, served=True))
+    found = []
+    with ExitStack() as stack:
+        stop = stack.enter_context(StopSignals())
+        for index in range(2):
+            compiled = compile_graph(for_worker(plan, index))
+            config = session_config(plan, served=True)
+            session = tf.compat.v1.Session(server.target, graph=compiled.graph, config=config)
+            engine = Engine(compiled, session, add_saving(compiled))
+            stack.callback(engine.close)
+            found.append(WorkerGroup(engine, stop))
+        found[0].begin()
+        found[0].open(0, 0)
+        for each in found:
+            each.join()
+            feed_training(each.engine, stream, 0)
+        yield found
+
+
+def test_in_the_end_no_update_begins_that_had_not_begun(groups: list[WorkerGroup]) -> None:
     """The one that the other worker has in hand is waited for and counted, and eight more are not made."""
-    group = Group()
-    steps = AsyncChiefSteps(cast("Any", group))
-    group.now = evolve(group.now, begun=5, limit=13)
-    assert [(each.steps, each.examples) for each in steps.settle()] == [(1, 5)]
-    assert (group.now.global_step, group.now.limit) == (5, 5)
-    assert steps.settle() == []
-    assert group.told == ["worker:1 has not ended its update"]
-    assert list(ENGINE.activity.causes["updates"]()) == []
+    chief, other = groups
+    steps = AsyncChiefSteps(chief)
+    chief.run(chief.ops.allow, 9)
+    assert other.claim()[0]
+    told = chief.engine.activity.causes["updates"]
+
+    def end_late() -> list[str]:
+        deadline = time.monotonic() + 60
+        while not (owing := [words for words, _ in told()]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        other.update()
+        return owing
+
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(end_late)
+        found = steps.settle()
+    assert [(each.steps, each.examples) for each in found] == [(1, 4)]
+    state = chief.state()
+    assert (state.global_step, state.limit, state.done) == (1, 1, (0, 1))
+    assert not other.claim()[0]
+    assert said.result() == ["worker:1 has not ended its update"]
+    assert (steps.settle(), list(told())) == ([], [])
 
 
-def test_the_chief_waits_until_all_others_have_noticed_the_end() -> None:
-    """It looks again while any of the others is there; whether it is there itself does not count."""
-    left = iter([(False, False), (False, False), (False, True)])
-    ran: list[str] = []
-    group = SimpleNamespace(
-        ops=SimpleNamespace(end="end"),
-        worker=SimpleNamespace(count=2, index=0),
-        run=ran.append,
-        state=lambda: evolve(BEGINNING, left=next(left)),
-    )
-    WorkerGroup.end(cast("Any", group), 600.0)
-    assert ran == ["end"]
-    assert list(left) == []
+def test_the_chief_waits_until_all_others_have_noticed_the_end(groups: list[WorkerGroup]) -> None:
+    """Whether it is there itself does not count; after a while it waits no more."""
+    chief, other = groups
+    chief.end(0.05)
+    assert chief.state().left == (0, 0)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(chief.end, 600.0)
+        assert other.until(lambda each: each.phase == FINISHED, patience=60.0) is not None
+        assert not ended.done()
+        other.run(other.ops.leave)
+        ended.result(60.0)
+    assert chief.state().left == (0, 1)

@@ -212,7 +212,8 @@ time.sleep(0.5)
 say(f"got {len(got)}")
 end(130)
 """
-    play(monkeypatch, tmp_path, {"worker:0": chief})
+    monkeypatch.setattr(launcher, "FINISHING", PATIENCE)  # nobody waits until they end by themselves
+    play(monkeypatch, tmp_path, {"worker:0": chief, "": f"time.sleep({PATIENCE / 2})"})
     lines: list[str] = []
 
     def emit(line: str, _: object) -> None:

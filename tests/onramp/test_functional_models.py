@@ -46,8 +46,9 @@ def siamese() -> keras.Model:
 
 
 def unet() -> keras.Model:
-    """Return convolutions down and up again, with what was on the way down beside what comes up."""
-    x = image = keras.Input((16, 16, 3), name="image")
+    """Return convolutions down and up again, with what was on the way beside what comes up."""
+    image = keras.Input((16, 16, 3), name="image")
+    x = layers.RandomRotation(0.1)(layers.RandomFlip("horizontal")(image))
     skipped = []
     for filters in (4, 8):
         x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)

@@ -246,8 +246,9 @@ def _arguments(operation: Any, node: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that Keras fills in by itself."""
     if plain_weight_of(node.outputs[0]) is not None:
         return {}
-    call = operation.call
-    bound = inspect.signature(call).bind(*node.arguments.args, **node.arguments.kwargs)
+    # Keras may have added `training`, which not every layer takes that a copy has in the place of another.
+    given = {key: each for key, each in node.arguments.kwargs.items() if key != "training"}
+    bound = inspect.signature(operation.call).bind_partial(*node.arguments.args, **given)
     found: dict[str, Any] = {}
     for name, each in bound.arguments.items():
         parameter = bound.signature.parameters[name]

@@ -101,13 +101,20 @@ class Cluster:
         self.seen = found
 
     def workers(self) -> dict[int, int]:
-        """Return the numbers of the processes of all tasks, by the numbers of the tasks."""
-        found = {}
+        """Return the numbers of the processes of all tasks, by the numbers of the tasks.
+
+        One that is just ending is waited for, because the launcher counts it until it has ended.
+        """
+        found, is_ending = {}, False
         for each in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             for child in each.read_text().split():
                 words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                is_ending |= words == [b""]
                 if b"--task" in words:
                     found[int(words[words.index(b"--task") + 1].split(b":")[1])] = int(child)
+        if is_ending:
+            time.sleep(0.05)
+            return self.workers()
         return found
 
     def scale(self, tasks: int) -> None:

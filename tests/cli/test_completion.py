@@ -22,6 +22,7 @@ from tests.docs.pages import DOCS
 from tests.placement_maps import make_map
 from tfdeploy.cli.commands.completion import PROGRAMS
 from tfdeploy.cli.completion import Bash, _is_open, _names_of_map, codes
+from tfdeploy.cli.group import COMMANDS, load
 
 
 def test_what_the_script_of_bash_reads() -> None:
@@ -49,6 +50,17 @@ def test_what_the_script_of_bash_reads() -> None:
 def test_a_quote_is_open_until_it_is_closed(line: str, *, is_open: bool) -> None:
     """Names are offered as they are within a quote, and with backslashes outside of it."""
     assert _is_open(line) == is_open
+
+
+def test_something_is_offered_for_every_argument() -> None:
+    """Files with their endings for a spec; names of a map and jobs are known only after the spec."""
+    silent = {
+        (name, each.name)
+        for name in COMMANDS
+        for each in load(name).params
+        if isinstance(each, click.Argument) and not each.shell_complete(click.Context(load(name)), "")
+    }
+    assert silent == {("why", "name"), ("scale", "job")}
 
 
 def test_the_names_in_a_map(tmp_path: Path) -> None:

@@ -103,3 +103,26 @@ def test_what_was_written_before_an_error_is_removed(
     done = command("init")
     assert (done.code, "no space left" in done.err) == (2, True)
     assert [path.name for path in command.directory.rglob("*.*")] == ["good.tfdeploy"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--devices", "cpu=2"), "--devices and --clones are for --from"),
+        (("--clones", "2"), "--devices and --clones are for --from"),
+        (("--masks", "masks"), "--masks, --header and --columns are for --data"),
+        (("--no-header",), "--masks, --header and --columns are for --data"),
+        (("--columns", "a,b"), "--masks, --header and --columns are for --data"),
+        (
+            ("--data", "a.csv", "--columns", "a,b", "--header"),
+            "--columns names the columns of a file without",
+        ),
+    ],
+)
+def test_options_need_the_one_that_they_belong_to(
+    command: Command, words: tuple[str, ...], told: str
+) -> None:
+    """Nothing is written then."""
+    done = command("init", "new.tfdeploy", *words)
+    assert (done.code, told in done.err) == (2, True)
+    assert not (command.directory / "new.tfdeploy").exists()

@@ -365,7 +365,6 @@ def test_columns_and_masks_are_named(command: Command) -> None:
     assert command("init", "--data", "digits.csv", "b.tfdeploy", "--header").code == 2
     assert command("init", "--data", "pairs/photos", "c.tfdeploy", "--masks", "other").code == 0
     assert 'masks = "other"' in command.read("c.tfdeploy")
-    assert command("init", "--no-header").code == 2
 
 
 def test_from_keras_takes_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

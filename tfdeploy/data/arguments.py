@@ -76,17 +76,18 @@ class Field:
         return prod(ROUGH_SIZE if each is None else each for each in self.shape)
 
 
-INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
-FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
-DTYPES = INTEGERS | FLOATS | {"bool"}
-"""The dtypes that numbers can be turned into."""
-
+BITS = (8, 16, 32, 64)
 BOUNDS = {
-    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in BITS},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in BITS},
     "bool": (0, 1),
 }
 """The least and the greatest number of each dtype of whole numbers."""
+
+INTEGERS = frozenset(BOUNDS) - {"bool"}
+FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+DTYPES = INTEGERS | FLOATS | {"bool"}
+"""The dtypes that numbers can be turned into."""
 
 
 _FUNCTIONS = {each.name: each for each in (*SOURCES, *TRANSFORMS, *FEATURES, *LENGTHS)}

@@ -85,6 +85,7 @@ def test_tensors_that_feed_no_input_are_not_read(reader: Any, table: Any) -> Non
         (np.array([1, 127, 200], np.uint8), "int8", 2),
         (np.array([2**31 - 1, -(2**31), 2**31]), "int32", 2),
         (np.array([0, -1], np.int32), "uint64", 1),
+        (np.array([2**32 - 1, 2**32]), "uint32", 1),
         (np.array([255.9, -0.9, 256], np.float32), "uint8", 2),
         (np.array([2.0**31 - 128, -(2.0**31), 2.0**31], np.float32), "int32", 2),
         (np.array([1, np.nan], np.float64), "int64", 1),

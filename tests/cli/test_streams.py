@@ -84,6 +84,7 @@ def shell(folder: Path, line: str, before: str = "", **env: str) -> subprocess.C
     return said
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("line", "code", "words"), CASES)
 def test_a_stream_that_is_closed_or_full(folder: Path, line: str, code: int, words: str) -> None:
     """What cannot be read or written ends with 2 and is told, unless it is the messages: those are lost."""

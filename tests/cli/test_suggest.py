@@ -182,6 +182,7 @@ def test_rules_of_another_file_are_not_written(command: Command) -> None:
     assert command.read("parts.tfdeploy") == spec
 
 
+@pytest.mark.full
 def test_a_group_without_a_split_is_not_suggested(command: Command) -> None:
     """Clones on groups of which one device does everything are left out."""
     at_once = SPEC.replace("gpu = 2, cpu = 1", "cpu = 2").replace('  variables("logits/*") -> gpu[1]\n', "")

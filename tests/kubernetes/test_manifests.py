@@ -276,6 +276,7 @@ TEXT = (DEPLOY / "README.md").read_text().replace("\\\n", " ")
 COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^\$ tfdeploy( export .*)$", TEXT, re.MULTILINE)]
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[-1])
 def test_manifests_of_the_folder_are_what_the_command_writes(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -70,6 +70,7 @@ def test_without_a_limit_or_a_forecast_nothing_is_said() -> None:
     assert fullness(placement, View()) == []
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("limit", "written", "advice"),
     [(6_000_000, "6MB", "`update { recompute = memory(6MB) }`"), (20_000, "20KB", "smaller batches")],

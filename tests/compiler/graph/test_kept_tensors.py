@@ -70,6 +70,7 @@ train { seed = 1 }
 """
 
 
+@pytest.mark.full
 def test_weights_of_labels_in_an_auc() -> None:
     """Keras makes a tensor of them when the metric is made; its value is that of Keras on the whole batch."""
     random = np.random.default_rng(4)

@@ -18,15 +18,12 @@ OF_FILES = [kind for kind in KINDS if kind.name in {"csv", "tfrecord", "cifar10"
 def cases() -> Iterator[Any]:
     """Yield each source with each order, and the numbers of workers that read it then.
 
-    Of the three aspects, each value of one meets each value of another; the rest of the combinations is for
-    `make full`.
+    Of the three aspects, each value of one meets each value of another.
     """
     for (at, kind), (place, order) in product(enumerate(KINDS), enumerate(ORDERS)):
         numbers = tuple(of for turn, of in enumerate(WORKERS) if (at + turn) % len(ORDERS) == place)
-        others = tuple(of for of in WORKERS if of not in numbers)
-        for marks, several in ((), numbers), (pytest.mark.full, others):
-            name = f"{kind.name}-{','.join(map(str, several))} workers-{order}"
-            yield pytest.param(kind, order, several, id=name, marks=marks)
+        name = f"{kind.name}-{','.join(map(str, numbers))} workers-{order}"
+        yield pytest.param(kind, order, numbers, id=name)
 
 
 @pytest.mark.family(every=48)

@@ -110,6 +110,7 @@ def _function(reader: Any) -> Any:
     return reader.call("python", "numbers40:give")
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("source", [_records, _arrays, _function])
 def test_every_source_can_be_a_series(reader: Any, source: Any) -> None:
     """Also one of which the length is not known."""

@@ -260,6 +260,7 @@ def test_mixup_mixes_each_example_with_the_next(reader: Any, images: Any) -> Non
     assert {each.shape[0] for each in full.values()} == {5}
 
 
+@pytest.mark.full
 def test_mixup_of_images_that_are_decoded_one_by_one(reader: Any) -> None:
     """Images of files are mixed with the next one too, across batches and passes."""
     folder = reader.base / "pictures" / "0"

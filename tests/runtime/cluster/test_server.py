@@ -119,6 +119,7 @@ def _mapped(*arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux how it keeps memory")
+@pytest.mark.full
 def test_a_large_buffer_is_mapped_alone_however_large_those_before_were() -> None:
     """So it is returned when it is freed. Smaller ones, as of rows, leave their pages for the next step.
 

@@ -393,6 +393,7 @@ time.sleep(600.0)
 """
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_signal_ends_tasks_that_do_nothing_about_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, busy: bool

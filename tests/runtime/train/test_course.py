@@ -288,6 +288,7 @@ def test_a_run_notices_files_that_are_gone(project: Project, gone: str) -> None:
     assert (project.run_directory / "placement.json").exists()
 
 
+@pytest.mark.full
 def test_workers_with_graphs_of_their_own_are_threads_if_they_are_emulated(project: Project) -> None:
     """The chief ends with the weights of one clone that has the examples of both."""
     project.run(train__steps=5, clones__batch=8)

@@ -153,7 +153,7 @@ def test_rules_and_whole_files(trained: tuple[Path, dict[str, Any]]) -> None:
     assert all(same(found, values, part) for part in ("enc/", "build/", "middle/"))
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("given", "code", "place", "notes"),
     [

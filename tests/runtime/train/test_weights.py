@@ -158,6 +158,7 @@ def test_all_heads_are_written_and_read(heads: Heads) -> None:
             np.testing.assert_array_equal(each, trained[name], err_msg=name)
 
 
+@pytest.mark.full
 def test_heads_without_weights_or_place_are_named(heads: Heads) -> None:
     """A file without the head that `output` leaves out is refused, and one with a head that is not there."""
     part = heads.spec("part", HEADS.replace("  loss", "  output = a\n  loss"))

@@ -99,6 +99,7 @@ def test_masks_have_names_of_their_own(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.asarray(model(given)), found, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("step", "reason"),
     [

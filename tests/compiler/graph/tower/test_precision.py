@@ -82,6 +82,7 @@ def far(target, prediction):
 """
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
     """Metrics of outputs of 16 bits, and a penalty of them, have values that neither type has.

@@ -36,6 +36,7 @@ CASES = (
 )
 
 
+@pytest.mark.full
 def test_their_gradients_are_applied_to_the_values_that_they_were_given() -> None:
     """Clones in every mode end with the weights, slots and averages of single towers."""
     found = Verification(spec_of(NORMED), Options(steps=3, synthetic=True))

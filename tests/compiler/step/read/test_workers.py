@@ -236,7 +236,7 @@ def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
     return {link: (number, sizes[link]) for link, number in numbers.items()}
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
     """What workers share is there once, and others' tensors go there; clones are on their own devices."""

@@ -253,6 +253,7 @@ def weights() -> dict[str, Any]:
     return {name: generator.uniform(0.1, 0.9, shape).astype(np.float32) for name, shape in SHAPES.items()}
 
 
+@pytest.mark.full
 def test_operations_on_weights_are_those_of_keras(weights: Mapping[str, Any]) -> None:
     """On two clones, each expression has the value that Keras gives to the whole batch.
 
@@ -385,6 +386,7 @@ def test_weights_that_are_only_looked_up_have_gradients_of_rows(precision: str) 
     assert rows == {"rare/weight"}
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_model_of_free_weights_learns_as_that_of_keras(mode: str, tmp_path: Path) -> None:
     """Look-ups, tied weights, positions, a class token and a scale: loss, new weights and predictions."""

@@ -108,7 +108,12 @@ class Suggester:
         return self.simplest(best)
 
     def varied(self, first: Tried, best: Tried) -> Tried:
-        """Return the best of a placement and its variations, and of theirs."""
+        """Return the best of a placement and its variations, and of theirs.
+
+        Args:
+            first: The spec as it is, which says what can be varied.
+            best: The placement that is varied.
+        """
         for _ in range(ROUNDS if self.vary else 1):
             before = best
             for part in self.variations_of(first.plan):

@@ -101,9 +101,13 @@ def test_tasks_get_the_addresses_and_the_secret(launch: Scene) -> None:
 
 def test_a_task_that_always_ends_early_is_not_started_for_ever(launch: Scene) -> None:
     """It ends the run, with its last words to standard error; what is started again resumes."""
+    first = launch.there(WORKER)
     launch.end(WORKER, -9)
     assert launch.said == ["worker:1 was ended by SIGKILL; it is started again"]
-    assert launch.there(WORKER, 2).arguments[-2:] == ["--resume", "auto"]
+    assert [each.arguments[-2:] for each in (first, launch.there(WORKER, 2))] == [
+        ["--resume", "never"],
+        ["--resume", "auto"],
+    ]
     for count in range(2, MOST_EARLY):
         launch.end(WORKER, 3, count=count)
     assert (launch.launcher.failure, launch.launcher.finished) == (None, {})
@@ -119,6 +123,7 @@ def test_a_task_that_always_ends_early_is_not_started_for_ever(launch: Scene) ->
 
 def test_the_pause_grows_with_each_early_end(launch: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends by accident for the first time is started again at once."""
+    monkeypatch.setattr(module, "PAUSE", 1000.0)
     launch.end(WORKER, -9)
     launch.there(WORKER, 2)
     for count, pause in ((2, 0.2), (3, 0.4)):
@@ -202,10 +207,12 @@ def test_tasks_are_waited_for_after_a_run_that_was_finished(
     monkeypatch.setattr(module, "FINISHING", PATIENCE)
     every = [PS, CHIEF, WORKER]
     pids = [launch.there(each).pid for each in every]
-    waiting = threading.Timer(0.2, lambda: [launch.write_end(each, 0) for each in pids])
-    if not raised:
-        waiting.start()
+    waiting = threading.Timer(
+        PATIENCE / 4 if raised else 0.2, lambda: [launch.write_end(each, 0) for each in pids]
+    )
+    waiting.start()
     launch.launcher.__exit__(KeyError if raised else None, None, None)
+    waiting.cancel()
     assert [launch.ended(each) for each in every] == ["SIGTERM" if raised else "0"] * 3
     assert launch.launcher.ending
 
@@ -231,6 +238,7 @@ def test_the_number_of_workers_is_changed_while_they_run(launch: Scene, tmp_path
     more = [launch.there(each) for each in workers[2:]]
     assert [len(launch.starts(each)) for each in workers] == [1] * 4
     assert _scale(launch, tmp_path, 2).before == 4
+    assert _scale(launch, tmp_path, 2).before == 2
     for each in reversed(more):
         launch.look_after(each.pid)
     assert [launch.ended(each) for each in workers[2:]] == ["SIGTERM"] * 2
@@ -240,13 +248,16 @@ def test_the_number_of_workers_is_changed_while_they_run(launch: Scene, tmp_path
     assert _scale(launch, tmp_path, 3).before == 1
     for each in workers[1:3]:
         launch.there(each, 2)
-    assert sorted(launch.said[3:5]) == ["worker:2 has left", "worker:3 has left"]
-    assert launch.said[:3] + launch.said[5:] == [
+    assert _scale(launch, tmp_path, 3).before == 3
+    left = [f"worker:{each} has left" for each in (1, 2, 3)]
+    assert sorted(each for each in launch.said if each in left) == left
+    assert [each for each in launch.said if each not in left] == [
         "worker: 4 tasks instead of 2",
         "worker: 4 tasks instead of 4",
         "worker: 2 tasks instead of 4",
-        "worker:1 has left",
+        "worker: 2 tasks instead of 2",
         "worker: 3 tasks instead of 1",
+        "worker: 3 tasks instead of 3",
     ]
 
 
@@ -286,4 +297,7 @@ def test_a_signal_is_sent_to_the_chief_or_to_all_that_may_be_it(launch: Scene, w
     launch.launcher.send(signal.SIGINT)
     for each in whom:
         launch.look_after(pids[each])
-    assert launch.launcher.finished == dict.fromkeys(whom, 130)
+    for each in pids.keys() - {*whom}:
+        launch.write_end(pids[each], 0)
+        launch.look_after(pids[each])
+    assert launch.launcher.finished == {each: 130 if each in whom else 0 for each in pids}

@@ -64,22 +64,18 @@ def test_changes_that_make_nothing_better_are_taken_back(
 
 
 @pytest.mark.parametrize(
-    ("goal", "by_itself", "in_groups", "wanted"),
+    ("goal", "wanted"),
     [
-        (Goal.MEMORY, (376824, 2361620), (376824, 2000420), ["clones", "variables"]),
-        (Goal.BALANCE, (376824, 2361620), (376824, 2000420), ["variables"]),
+        (Goal.MEMORY, ["clones", "variables"]),
+        (Goal.BALANCE, ["variables"]),
+        (Goal.STEP_TIME, ["variables"]),
     ],
 )
-def test_rules_are_varied_for_the_clones_of_the_spec_and_for_groups(
-    goal: Goal, by_itself: tuple[int, int], in_groups: tuple[int, int], wanted: list[str]
-) -> None:
-    """The best of all is taken: groups need less memory, and spread the weights no better."""
+def test_rules_are_varied_for_the_clones_of_the_spec_and_for_groups(goal: Goal, wanted: list[str]) -> None:
+    """The best of all is taken. Groups need less memory, spread the weights no better, and split no time."""
     trials, first = begun(goal)
     found = Suggester(trials, groups=2).search(first)
     assert sorted(found.changes.rules) == wanted
-    best = [trials.compare(each) for each in (SHARDED, SPLIT.having(SHARDED))]
-    sizes = [(each.figures.heaviest[1], each.figures.fullest[1]) for each in best if each is not None]
-    assert sizes == [by_itself, in_groups]
 
 
 @pytest.mark.parametrize(("vary", "again"), [((), False), (("aggregate",), True)])

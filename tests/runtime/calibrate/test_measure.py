@@ -40,7 +40,7 @@ clones {{ batch = 4 }}
 update {{ optimizer = SGD(0.1){update} }}
 """
 PLAIN = {"layer": "Dense(3)", "devices": "cpu = 2", "update": ""}
-LOOPS = PLAIN | {"update": ", mode = async"}
+LOOPS = PLAIN | {"update": ", mode = async, accumulate = 2"}
 WORKERS = PLAIN | {"devices": 'job "worker" { tasks = 2 }'}
 REQUEST = MeasureRequest(False, 1, True, 2, 0.0, 2)
 
@@ -141,6 +141,9 @@ def test_every_session_makes_steps_before_it_is_measured() -> None:
         for each in sessions:
             assert each is not None
             assert each.session.run(graph.global_step.read_value()) > LEAST_STEPS
+        assert [each.session._config.inter_op_parallelism_threads for each in sessions] == [1, cores()][
+            : len(sessions)
+        ]
         measurement.take_turn()
     assert measurement.start > 0
     assert len(measurement.alone) == 1
@@ -163,7 +166,8 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     """Such have loops, or exchange gradients with other workers; to others a simulation is fitted."""
     graph = compiled(**spec)
     work = graph_step(graph.step)
-    op = next(each for each in work.ops if each.signature.type == "MatMul")
+    op = max((each for each in work.ops if each.signature.type == "MatMul"), key=lambda each: each.times)
+    assert op.times == (2 if spec is LOOPS else 1)
     measurement = Measurement(
         REQUEST,
         graph,
@@ -189,3 +193,13 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     else:
         assert found.hand_over != ONE
         assert cost.crowded >= cost.alone
+
+
+def test_what_is_not_measured_beside_others_is_as_fast_as_alone() -> None:
+    """If a process measures with several threads, or the machine has one core."""
+    graph = compiled(**PLAIN)
+    work = graph_step(graph.step)
+    name = next(each.name for each in work.ops if each.signature.type == "MatMul")
+    found = Measurement(REQUEST, graph, work, alone=[turn(5.0, 1.5, name, 2.0)]).result()
+    assert (found.serial, found.parallel, found.hand_over) == (5.0, 5.0, 0.0)
+    assert all(each.crowded == each.alone for each in found.ops)

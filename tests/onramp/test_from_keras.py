@@ -205,6 +205,14 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
     )
     done = command("init", "--from", "other:model")
     assert "`compile: z`: the model has no output of this name" in done.err
+    (command.directory / "twice.py").write_text(
+        "import keras\n"
+        "x = keras.Input((4,))\n"
+        "y = keras.layers.Dense(1)(x)\n"
+        "model = keras.Model(x, [y, y], name='both')\n"
+    )
+    done = command("init", "--from", "twice:model")
+    assert "`both`: one tensor is two of its outputs" in done.err
 
 
 OWN = """\

@@ -104,7 +104,8 @@ def timeseries() -> keras.Model:
     last = layers.GRU(4)(layers.SpatialDropout1D(0.2)(x))
     far = layers.Dense(3, name="far")(last)
     up = layers.Dense(1, activation="sigmoid", name="up")(last)
-    model = keras.Model(series, {"far": far, "up": up}, name="timeseries")
+    beside = layers.Dense(2, name="beside")(last)  # without a loss
+    model = keras.Model(series, {"far": far, "up": up, "beside": beside}, name="timeseries")
     model.compile(
         "adam", {"far": keras.losses.Huber(0.5), "up": "binary_crossentropy"}, loss_weights=[1, 0.2]
     )

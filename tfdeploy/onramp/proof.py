@@ -374,11 +374,12 @@ class _KerasSteps:
             made = around(self.fed, training=True)
             loss = around.compute_loss(self.fed, self.labels, made, training=True)
         weights = around.trainable_variables
+        found = zip(tape.gradient(loss, [each.value for each in weights]), weights, strict=True)
         # Keras squares each gradient of a row by itself, and a spec their sum, as of any other weight.
-        gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, [w.value for w in weights])]
-        around.optimizer.apply(gradients, weights)
-        found = _values(self.variables, self.compiled)
-        return Trajectory((float(loss),), {**found, "global_step": 0})
+        pairs = [(tf.convert_to_tensor(one), each) for one, each in found if one is not None]
+        around.optimizer.apply(*zip(*pairs, strict=True))
+        values = _values(self.variables, self.compiled)
+        return Trajectory((float(loss),), {**values, "global_step": 0})
 
 
 def _plain_optimizer(config: Any) -> Any:

@@ -67,6 +67,8 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         blocks = {each.name for each in reader.blocks}
         taken = {*RESERVED, *blocks, *body.inputs.values()}
         bindings, outputs = bindings_of(body, taken)
+        if any(each in outputs[:at] for at, each in enumerate(outputs)):
+            raise UnwritableModelError({model.name: "one tensor is two of its outputs"})
         training = training_of(model, config, outputs, taken)
     layers = [layer_block(each, blocks) for each in reader.blocks]
     inner = functional_of(model)

@@ -58,10 +58,13 @@ EXAMPLES = 10
 Begin = Callable[..., tuple[Engine, Stream]]
 
 
-def on_server(compiled: CompiledGraph) -> Engine:
-    """Open a session for the graph of a worker, at a server of this process with the devices of all tasks."""
+def on_server(compiled: CompiledGraph, servers: list[Any]) -> Engine:
+    """Open a session for the graph of a worker, at a server of this process with the devices of all tasks.
+
+    The server lasts as long as the list that it is put into.
+    """
     config = session_config(compiled.plan, served=True)
-    server = loopback_server(config)
+    servers.append(server := loopback_server(config))
     session = tf.compat.v1.Session(server.target, graph=compiled.graph, config=config)
     found = Engine(compiled, session, add_saving(compiled))
     found.initialise()
@@ -79,6 +82,7 @@ def fixture_begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begin]:
     np.savez(folder / "plain.npz", **given)
     np.savez(folder / "large.npz", x=given["x"], y=given["y"] + np.float32(1e4))
     np.savez(folder / "infinite.npz", x=given["x"] * np.float32(np.inf), y=given["y"])
+    servers: list[Any] = []
     with ExitStack() as stack:
 
         @cache
@@ -88,7 +92,8 @@ def fixture_begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begin]:
             path.write_text(SPEC.format(update=update, data=data, **given))
             plan = make_plan(grammar.load(path), emulate="job" in given["devices"])
             compiled = compile_graph(plan)
-            found = on_server(compiled) if isinstance(plan, WorkerPlan) else Engine.start(compiled)
+            of_worker = isinstance(plan, WorkerPlan)
+            found = on_server(compiled, servers) if of_worker else Engine.start(compiled)
             stack.callback(found.close)
             stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
             for pipe in found.compiled.train_inputs:

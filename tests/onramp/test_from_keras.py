@@ -17,8 +17,10 @@ import tensorflow as tf
 from keras import layers
 
 import grammar
+from compiler.graph.adapters.keras_private import flattened_layers
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network.keras_scope import stateless
+from compiler.graph.tower.network.precision import WIDE
 from dsl.diagnostics import RunError
 from dsl.errors.running import step_failed
 from tests.cli.conftest import Command
@@ -527,6 +529,28 @@ def test_a_fault_is_told_from_rounding_that_a_model_magnifies(
     with pytest.raises(RunError, match="TFD791") as caught:
         convert(model, source="model", stem="model", base=tmp_path)
     assert "after a step of training, `batch_normalization" in str(caught.value.diagnostic)
+
+
+def test_layers_inside_others_are_compared_in_float64_as_well() -> None:
+    """Else they would round as before, in the model alone."""
+    for layer in (
+        layers.Bidirectional(layers.LSTM(3)),
+        layers.RNN([layers.GRUCell(2), layers.LSTMCell(3)]),
+        layers.SpectralNormalization(layers.Dense(3)),
+    ):
+        copy = proofs._without_randomness(layer, {"float32": WIDE.name})
+        assert {each.dtype_policy.name for each in flattened_layers(copy)} == {WIDE.name}
+
+
+def test_a_step_that_keras_cannot_do_is_not_compared(tmp_path: Path) -> None:
+    """It adds no penalty in float16 to a loss in float32; the outputs are compared nevertheless."""
+    x = keras.Input((4,))
+    y = layers.Dense(3, activity_regularizer="l2", dtype="mixed_float16")(x)
+    model = keras.Model(x, layers.Dense(2, dtype="mixed_float16")(y))
+    model.compile("sgd", "mse")
+    proof = convert(model, source="model", stem="model", base=tmp_path).proof
+    assert proof.step is None
+    assert "expected to be a float tensor but is a half tensor" in proof.untried
 
 
 def test_what_rounding_moves_is_no_difference_where_float64_is_none() -> None:

@@ -17,6 +17,7 @@ from compiler.graph.storage.weight_files import read_weights
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from compiler.graph.tower.network.precision import WIDE, dtype_policy
 from compiler.graph.tower.traces import Traces
+from compiler.graph.user_code import plain_message
 from compiler.model.elaborate import elaborate
 from compiler.model.graph import ModelGraph
 from compiler.model.layer_state import with_vocabularies
@@ -109,13 +110,14 @@ def prove(
         outputs = _outputs_differ(trial, setup, steps)
         try:
             ours = _stepped(trial, values)
-        except RunError as fault:
+            step = compare(ours, steps.trained(values), list(values))
+        except (RunError, tf.errors.OpError) as fault:
             if steps.trains(values):
                 raise
             _require_outputs(outputs, tolerance)
-            return Proof(outputs, None, len(values), untried=fault.diagnostic.message)
+            reason = fault.diagnostic.message if isinstance(fault, RunError) else plain_message(fault)
+            return Proof(outputs, None, len(values), untried=reason)
     precision, rounded = spec.update.precision, 0.0
-    step = compare(ours, steps.trained(values), list(values))
     if not max(outputs, step.largest) <= tolerance:
         # Batch normalization of few numbers, units at their kink, and a softmax of numbers of the size of a
         # million make much of a difference of rounding.
@@ -396,10 +398,7 @@ def _plain_optimizer(config: Any) -> Any:
 
 def _without_randomness(layer: Any, precisions: Mapping[str, str]) -> Any:
     """Return a copy of a layer that draws no random numbers, with other precisions in place of some."""
-    config, name = layer.get_config(), type(layer).__name__
-    policy = getattr(layer, "dtype_policy", None)  # an operation has none
-    if policy is not None and precisions.get(policy.name) == WIDE.name:
-        config["dtype"] = WIDE
+    config, name = _widened(layer.get_config(), precisions), type(layer).__name__
     if name.startswith("Random") or name in AUGMENTATIONS:
         return keras.layers.Identity(name=layer.name)
     for key in ("rate", "stddev", *ARGUMENTS):
@@ -407,6 +406,20 @@ def _without_randomness(layer: Any, precisions: Mapping[str, str]) -> Any:
             config[key] = 0.0
     config |= state_of(layer) if name in STATES else {}
     return type(layer).from_config(config)
+
+
+def _widened(described: Any, precisions: Mapping[str, str]) -> Any:
+    """Return what describes a layer, and others inside it, with the widest precision in place of some."""
+    if isinstance(described, list | tuple):
+        return type(described)(_widened(each, precisions) for each in described)
+    if not isinstance(described, dict):
+        return described
+    if (
+        described.get("class_name") == "DTypePolicy"
+        and precisions.get(described["config"]["name"]) == WIDE.name
+    ):
+        return WIDE
+    return {key: _widened(each, precisions) for key, each in described.items()}
 
 
 def _largest(found: list[Any], expected: list[Any]) -> float:

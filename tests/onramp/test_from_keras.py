@@ -158,6 +158,7 @@ def learnt() -> keras.Model:
     return keras.Model([city, code, number], output, name="learnt")
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("build", [graphs, compiled, folded, named, learnt])
 def test_models_are_written_as_people_would(
     tmp_path: Path, golden: Golden, build: Callable[[], keras.Model]
@@ -433,6 +434,7 @@ def large_lookups() -> keras.Model:
     return model
 
 
+@pytest.mark.full
 def test_large_vocabularies_go_into_files_beside_the_spec(command: Command) -> None:
     """Also from Python, beside the weights; a file that is there stays, and nothing else is written."""
     large_lookups().save(command.directory / "large.keras")

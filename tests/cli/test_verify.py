@@ -132,16 +132,6 @@ def test_samples_of_other_models_agree(monkeypatch: pytest.MonkeyPatch, at: int,
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_the_users_python_look_ups_transforms_and_groups_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One case of each mode of a model with a layer and a loss of the user's, and three optimizers."""
-    choose(monkeypatch, lambda sampled: {case.mode: case for case in sampled}.values())
-    result = verify(str(SPECS / "varied.tfdeploy"), "--quick", "--steps", "2", "--allow-python")
-    assert result.return_value == 0, result.output
-    assert {line[0] for line in lines_of(result)} == {"sync", "async", "local"}
-
-
-@pytest.mark.full
-@pytest.mark.slow
 def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without synchronisation a step depends on how the batch is cut, and the reference has the same cuts."""
     choose(monkeypatch, lambda sampled: {case.mode: case for case in sampled}.values())

@@ -82,7 +82,6 @@ ALIKE = {
     "servers, by tasks": (_cluster(8, 1), ON_SERVERS, "clip = global_norm(1.0)"),
     "servers, async in one graph": (_cluster(4, 2), ON_SERVERS, "mode = async\n  replication = in_graph"),
     "servers, several micro-batches": (_cluster(4, 2), ON_SERVERS, "accumulate = 2"),
-    "servers, micro-batches of four clones on a task": (_cluster(2, 4), ON_SERVERS, "accumulate = 2"),
     "servers, half precision": (_cluster(4, 2), ON_SERVERS, "precision = mixed_float16"),
     "pieces on servers": (_cluster(4, 2), "variables -> sharded(ps[*])", ""),
     "slots beside other tasks": (_cluster(4, 2), f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]", ""),
@@ -127,12 +126,6 @@ ALIKE = {
         ON_SERVERS,
         "aggregate = hierarchical()\n  batch_norm = mean",
     ),
-    "sums within tasks, half precision": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "aggregate = hierarchical()\n  precision = mixed_float16",
-    ),
-    "copies, half precision": (_cluster(4, 2), COPIED, "precision = mixed_float16"),
     "sums within tasks, packed": (
         _cluster(4, 2),
         ON_SERVERS,
@@ -157,11 +150,6 @@ ALIKE = {
         _cluster(4, 2),
         ON_SERVERS,
         "mode = async\n  replication = between_graph",
-    ),
-    "a graph for each worker, pieces on servers": (
-        _cluster(4, 2),
-        "variables -> sharded(ps[*])",
-        "replication = between_graph",
     ),
     "a graph for each worker, groups and micro-batches": (
         _cluster(4, 4),
@@ -201,11 +189,6 @@ ALIKE = {
         _cluster(4, 2),
         ON_SERVERS,
         "replication = between_graph\n  backup = 1\n  accumulate = 2",
-    ),
-    "own data, a graph for each worker, async": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "mode = async\n  replication = between_graph",
     ),
 }
 

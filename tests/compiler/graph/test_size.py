@@ -75,20 +75,14 @@ def require_near(plan: Plan, monkeypatch: pytest.MonkeyPatch, part: int) -> None
     assert refused(plan, monkeypatch, real // part, traces) is not None
 
 
-@pytest.mark.family(every=14)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize(
     ("devices", "place", "update"),
     [
         ("cpu = 12", SHARED, "aggregate = ring"),
-        ("cpu = 12", COPIED, "aggregate = ring"),
         ("cpu = 8", COPIED, "aggregate = ring\n  pack = 100B"),
-        ("cpu = 12", SHARED, "aggregate = shuffle"),
         ("cpu = 12", COPIED, "aggregate = shuffle\n  pack = 1MB"),
-        ("cpu = 12", COPIED, "aggregate = shuffle(3)"),
-        ("cpu = 4", SHARED, "aggregate = ring"),
         ("cpu = 12", SHARED, "aggregate = tree"),
-        ("cpu = 12", SHARED, "aggregate = hierarchical"),
-        ("cpu = 12", SHARED, "pack = 100B"),
         ("cpu = 6", "variables -> sharded(cpu[0..3])", "aggregate = ring"),
         ("cpu = 12", COPIED, "mode = local\n  average_every = 2\n  aggregate = ring"),
         ("cpu = 8", SHARED, "mode = async"),

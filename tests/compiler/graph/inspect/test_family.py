@@ -18,11 +18,10 @@ from compiler.reasons import Placed, Reason
 from compiler.step.read.why import explain_placement
 from compiler.step.record import Entry, Tensor
 from dsl.diagnostics import Diagnostic, SpecError
-from tests.compiler.graph.inspect.family import Member, plan_of
+from tests.compiler.graph.inspect.family import plan_of
 from tests.support import CLASSIFIER, CONVOLUTION, marked, spec_of
 
 MEMBERS = 96  # of all kinds, which take turns by threes, fours and eights
-EIGHTH = CHUNK = MEMBERS // 8
 
 
 def check(number: int) -> None:
@@ -57,21 +56,11 @@ def _explained(compiled: Any, op: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("number", range(EIGHTH))
-def test_an_eighth_of_the_family(number: int) -> None:
+@pytest.mark.family(every=7)
+@pytest.mark.parametrize("number", range(MEMBERS))
+def test_a_member_of_the_family(number: int) -> None:
     """Machines with CPUs, with GPUs, and clusters, in turn."""
     check(number)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("first", range(EIGHTH, MEMBERS, CHUNK))
-def test_the_rest_of_the_family(first: int) -> None:
-    """All other members; the number of the one that fails is in the message."""
-    for number in range(first, first + CHUNK):
-        try:
-            check(number)
-        except Exception as fault:
-            raise AssertionError(f"member {number}:\n{Member(number).spec()}") from fault
 
 
 GPUS = "cpu = 1\n gpu = 2"

@@ -132,7 +132,8 @@ def _header(path: Path) -> list[str]:
         return []
     text = line.decode("utf-8-sig").rstrip("\r\n")
     separator = separator_of(text)
-    return [cell.strip() for cell in (_quoted(text, separator) if '"' in text else text.split(separator))]
+    names = [cell.strip() for cell in (_quoted(text, separator) if '"' in text else text.split(separator))]
+    return names if all(map(str.isprintable, names)) else []  # a file of another kind
 
 
 def separator_of(header: str) -> str:

@@ -22,7 +22,7 @@ PATIENCE = 120.0  # seconds until a test gives up
 PROGRAM = """
 import json, os, signal, sys, time
 
-folder, parts, pid = {folder!r}, {parts!r}, os.getpid()
+folder, parts, pid, launcher = {folder!r}, {parts!r}, os.getpid(), os.getppid()
 task = sys.argv[sys.argv.index("--task") + 1]
 
 
@@ -37,8 +37,10 @@ def end(code, why=None):
 
 
 def wait():
-    "Wait for a signal, or for the exit code that a test writes."
+    "Wait for a signal, for the exit code that a test writes, or for the end of the test itself."
     while not os.path.exists(f"{{folder}}/{{pid}}.end"):
+        if os.getppid() != launcher:
+            os._exit(1)
         time.sleep(0.01)
     with open(f"{{folder}}/{{pid}}.end") as file:
         code = int(file.read())

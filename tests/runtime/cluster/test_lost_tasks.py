@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +76,18 @@ def test_a_client_whose_master_is_gone_says_so_and_obeys_a_signal(tasks: Tasks) 
     client.until("waiting to go on from the last checkpoint: ps:0")
     client.send(signal.SIGINT)
     assert client.end() == 128 + signal.SIGINT
+
+
+@pytest.mark.full
+def test_a_client_writes_checkpoints_itself(tasks: Tasks) -> None:
+    """Its servers may be on other machines; here they can write no file at all."""
+    more = ("--set", "train.directory=run")
+    for server in [tasks.serve(each, *more) for each in ("ps:0", "worker:0", "worker:1")]:
+        server.until("listens")
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, 0))
+    client = tasks.start("compile-and-run", str(tasks.spec), *more)
+    assert client.end() == 0, client.text
+    assert (tasks.folder / "run" / "checkpoints" / "model.ckpt-20.index").exists()
 
 
 def test_a_client_that_waits_for_its_servers_obeys_a_signal(tasks: Tasks) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
+from compiler.checks.data_files import SEPARATORS
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
@@ -107,7 +108,7 @@ def _names(table: Table) -> tuple[str, ...]:
     header, advice = table.header, None
     twice = [each for each, times in Counter(header).items() if times > 1]
     first = next(table.rows()).text
-    if len(header) == 1 and any(sign in first for sign in ";\t|"):
+    if len(header) == 1 and any(sign in first for sign in SEPARATORS[1:]):
         reason = "the first row is a single column: the cells are not separated by commas"
         advice = "name the columns, in the file or with `--columns`, or save it with commas between the cells"
     elif twice:

@@ -91,15 +91,18 @@ def end_process(code: int) -> NoReturn:
 def in_background(work: Callable[[], T]) -> Future[T]:
     """Do some work in a thread, which may be left to itself and does not keep the process from ending."""
     outcome: Future[T] = Future()
+    arguments = (_settle, outcome, work)
+    threading.Thread(target=contextvars.copy_context().run, args=arguments, daemon=True).start()
+    return outcome
 
-    def settle() -> None:
+
+def _settle(outcome: Future[T], work: Callable[[], T]) -> None:
+    """Do some work for a thread that waits for its outcome, unless that was released meanwhile."""
+    with suppress(InvalidStateError):
         try:
             outcome.set_result(work())
         except BaseException as fault:  # noqa: BLE001  # raised again by the thread that waits
             outcome.set_exception(fault)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(settle,), daemon=True).start()
-    return outcome
 
 
 @contextmanager
@@ -154,12 +157,7 @@ class ReleasableThread:
 
 def _serve(given: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
     while (each := given.get()) is not None:
-        future, work = each
-        with suppress(InvalidStateError):  # whoever waited has been released
-            try:
-                future.set_result(work())
-            except BaseException as fault:  # noqa: BLE001  # of whoever waits
-                future.set_exception(fault)
+        _settle(*each)
 
 
 class StopSignals:

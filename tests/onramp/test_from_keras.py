@@ -191,14 +191,22 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
         "y = keras.layers.Lambda(lambda x: x + 1, name='plus')(x)\n"
         "z = keras.layers.StringLookup(name='empty')\n"
         "w = keras.Input((2,), dtype='string')\n"
-        "model = keras.Model([x, w], [Own({'a': 1}, name='own')(y), z(w)])\n"
-        "model.compile('sgd', [lambda a, b: b, None], metrics=[[lambda a, b: b], []])\n"
+        "eight = keras.layers.Dense(2, name='eight')\n"
+        "v = eight(keras.layers.Dense(2, lambda x: x, name='doing')(x))\n"
+        "eight.quantize('int8')\n"
+        "pair = keras.Sequential([keras.layers.Dense(2)])\n"
+        "u = keras.layers.TimeDistributed(pair, name='each')(keras.layers.Reshape((2, 1))(v))\n"
+        "model = keras.Model([x, w], [Own({'a': 1}, name='own')(y), z(w), u])\n"
+        "model.compile('sgd', [lambda a, b: b, None, None], metrics=[[lambda a, b: b], [], []])\n"
     )
     done = command("init", "--from", "mine:model")
     assert done.code == 2
     assert "TFD791" in done.err
     for name in ("`plus`", "`own`", "`empty`", "`compile: loss of own`"):
         assert name in done.err
+    assert "`doing`: its argument `activation` is an object of Python" in done.err
+    assert "`eight`: `Dense` with `quantization_config`" in done.err
+    assert "`each`: it wraps a model" in done.err
     assert not (command.directory / "model.tfdeploy").exists()
     (command.directory / "other.py").write_text(
         "import keras\n"

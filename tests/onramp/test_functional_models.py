@@ -184,6 +184,20 @@ def normed() -> keras.Model:
     return model
 
 
+def adapted() -> keras.Model:
+    """Return a model with adapters that are not zero, a crop, and a layer with two names."""
+    image = keras.Input((8, 8, 3), name="image")
+    x = layers.Reshape((12, 9))(layers.RandomCrop(6, 6, seed=1)(image))
+    x = layers.GroupQueryAttention(4, 2, 1)(x, x)
+    inner = layers.Dense(3)
+    x = inner(layers.GlobalAveragePooling1D()(x))
+    inner.enable_lora(2)
+    inner.lora_kernel_b.assign(ops.ones((2, 3)))
+    model = keras.Model(image, layers.Dense(2, name="kind")(x), name="adapted")
+    model.compile("sgd", "mse")
+    return model
+
+
 MODELS = (
     text_classifier,
     siamese,
@@ -196,8 +210,9 @@ MODELS = (
     masks,
     penalised,
     normed,
+    adapted,
 )
-FAST = (unet, operators, penalised, normed)
+FAST = (unet, operators, penalised, normed, adapted)
 """Those that `make test` runs: they take the least time, and have blocks, penalties and many operations."""
 
 

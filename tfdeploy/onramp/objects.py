@@ -36,14 +36,15 @@ More words are written into a file beside it.
 """
 
 _CLASSES = {
-    "layer": (keras.layers,),
-    "loss": (keras.losses,),
-    "metric": (keras.metrics,),
-    "optimizer": (keras.optimizers,),
-    "schedule": (keras.optimizers.schedules,),
-    "initializer": (keras.initializers,),
-    "regularizer": (keras.regularizers,),
-    "constraint": (keras.constraints,),
+    "layer": keras.layers,
+    "loss": keras.losses,
+    "metric": keras.metrics,
+    "optimizer": keras.optimizers,
+    "schedule": keras.optimizers.schedules,
+    "initializer": keras.initializers,
+    "regularizer": keras.regularizers,
+    "constraint": keras.constraints,
+    "activation": keras.activations,  # which are functions
 }
 
 
@@ -66,11 +67,11 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
         UnwritableError: The language has no call for it.
     """
     kind = type(made)
-    name = kind.__name__
     config = _plain(configuration_of(made))
+    name = _public_name(kind, category)
     signature = signatures.find(category, name)
-    if signature is None or not _is_of_keras(kind, category):
-        return _own(kind, config)
+    if signature is None:
+        return _own(kind, config, category)
     names = [each.name for each in signature.arguments if each.name not in {"name", *besides}]
     given = {each: config[each] for each in names if each in config}
     needed = frozenset(each.name for each in signature.arguments if each.required)
@@ -80,7 +81,9 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
         _known[key] = _Search(kind, config_without(config, besides), besides, shapes).shortest(given, needed)
     shortest = _known[key]
     if shortest is None:
-        others = [each for each in config if signature.argument(each) is None and each not in IGNORED]
+        _require_all_understood({each: config.get(each) for each in names})
+        strange = {each for each, value in config.items() if value is not None} - {*names, *IGNORED}
+        others = [each for each in config if each in strange]
         raise UnwritableError(f"`{name}` with {_listed(others)}" if others else f"this `{name}`")
     call = _call(
         name, signature, shortest, leading=category in {"layer", "optimizer", "regularizer", "schedule"}
@@ -199,6 +202,15 @@ def _made(kind: Any, given: Mapping[str, Any]) -> Any:
     return None
 
 
+def _require_all_understood(given: Mapping[str, Any]) -> None:
+    """Raise UnwritableError if Keras can make nothing of what describes one of some arguments."""
+    for name, value in given.items():
+        made = value
+        with suppress(Exception):
+            made = keras.saving.deserialize_keras_object(value)
+        _own_value(name, made)
+
+
 def _plain(config: Any) -> Any:
     """Return a configuration made of what JSON knows; objects of Keras are serialized."""
     return json.loads(json.dumps(keras.saving.serialize_keras_object(config), default=_as_json))
@@ -210,8 +222,10 @@ def _as_json(value: Any) -> Any:
     raise UnwritableError(f"a value of type `{type(value).__name__}` has no notation")
 
 
-def _is_of_keras(kind: type, category: str) -> bool:
-    return any(getattr(module, kind.__name__, None) is kind for module in _CLASSES.get(category, ()))
+def _public_name(kind: type, category: str) -> str:
+    """Return the name that Keras has a class of its own under, which may not be that of the class; or ""."""
+    names = [name for name, each in vars(_CLASSES[category]).items() if each is kind]
+    return kind.__name__ if kind.__name__ in names else next(iter(names), "")
 
 
 def _call(name: str, signature: Function, given: Mapping[str, Any], *, leading: bool) -> ir.Call:
@@ -274,12 +288,12 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
 
 
 def _is_policy(config: Mapping[str, Any]) -> bool:
-    return str(config.get("class_name")).endswith("DTypePolicy")
+    return str(config.get("class_name")).endswith("DTypePolicy") and "name" in config["config"]
 
 
 def _of_class(kind: type) -> signatures.Category | None:
     for category in _CLASSES:
-        if _is_of_keras(kind, category):
+        if _public_name(kind, category):
             return category  # type: ignore[return-value] # the table has no other
     return None
 
@@ -293,13 +307,15 @@ def _category_of(made: Any) -> signatures.Category:
     return found
 
 
-def _own(kind: type, config: Mapping[str, Any]) -> ir.Call:
+def _own(kind: type, config: Mapping[str, Any], category: str) -> ir.Call:
     """Return the call of a class of the user's, which is imported again by its module and name."""
     if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
         raise UnwritableError(f"`{kind.__name__}` is in no module that can be imported")
-    public = any(_is_of_keras(kind, category) for category in _CLASSES)
+    if kind.__module__.startswith("keras.") and issubclass(kind, keras.Model):
+        raise UnwritableError("it wraps a model, and the language wraps layers alone")
+    public = any(_public_name(kind, category) for category in _CLASSES)
     if public or (kind.__module__.startswith("keras.") and not issubclass(kind, keras.Layer)):
-        raise UnwritableError(f"the language has no layer `{kind.__name__}`")
+        raise UnwritableError(f"the language has no {category} `{kind.__name__}`")
     left_out = {"name", "trainable", "dtype", "build_config"}
     given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}
     return ir.Call("python", (f"{module_of(kind)}:{kind.__qualname__}",), given)

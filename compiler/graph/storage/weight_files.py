@@ -22,6 +22,7 @@ import numpy as np
 from attrs import frozen
 
 from compiler.figures import gathered
+from compiler.graph.adapters.keras_private import layers_within
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
@@ -186,13 +187,20 @@ class Layout:
 
 
 def layout_of(compiled: CompiledGraph, base: str) -> Layout:
-    """Return where a file of all layers of this model has its weights."""
+    """Return where a file of all layers of this model has its weights.
+
+    Keras adds what `lora_rank` has trained to the kernel that it writes, so that it has no place of its own.
+    """
     plain = plain_model(compiled, base=base, whole=True)
     names = list(plain.variables)
     numbers = {id(variable): number for number, variable in enumerate(plain.variables.values())}
     for variable in plain.model.variables:  # the states of random layers come after all weights
         number = numbers.get(id(variable), len(names))
         variable.assign(np.full(variable.shape, number, variable.dtype))
+    for layer in layers_within(plain.model):
+        for variable in layer.variables if getattr(layer, "lora_enabled", False) else ():
+            if variable.name.startswith("lora_"):
+                variable.assign(np.zeros(variable.shape, variable.dtype))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / INSIDE
         plain.model.save_weights(path)

@@ -137,7 +137,10 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Heads:
 
 
 def test_all_heads_are_written_and_read(heads: Heads) -> None:
-    """A file has what each loss needs; the states of optimizers and weights listed twice fit, too."""
+    """A file has what each loss needs; the states of optimizers and weights listed twice fit, too.
+
+    Adapters, which no file has, begin as they are.
+    """
     import keras
 
     model = keras.saving.load_model(heads.model)
@@ -150,8 +153,13 @@ def test_all_heads_are_written_and_read(heads: Heads) -> None:
     model.compile("adam", {"a": "mse", "b": "mse"})
     model.save(heads.folder / "compiled.keras")
     trained = heads.variables()
-    compiled = api.compile(heads.spec("again"))
-    for path in (heads.model, heads.folder / "compiled.keras"):
+    adapted = api.compile(heads.spec("adapted", HEADS.replace("Dense(3,", "Dense(3, lora_rank = 2,")))
+    plain = api.compile(heads.spec("again"))
+    for path, compiled in (
+        (heads.model, plain),
+        (heads.folder / "compiled.keras", plain),
+        (heads.model, adapted),
+    ):
         values = read_weights(compiled, path, None, base=str(heads.folder))
         assert values.keys() == trained.keys() - {"global_step"}
         for name, each in values.items():

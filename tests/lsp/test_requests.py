@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from tests.lsp.texts import SMALL
 from tfdeploy.lsp import server as module
 from tfdeploy.lsp import settings
 from tfdeploy.lsp.requests import RequestFailedError, create_server
-from tfdeploy.lsp.server import LONGEST, NotSavedError, Runner, SpecServer
+from tfdeploy.lsp.server import CHILD, LONGEST, NotSavedError, Runner, SpecServer
 from tfdeploy.lsp.settings import Settings
 
 URI = "file:///nowhere/spec.tfdeploy"
@@ -178,6 +179,7 @@ class Process:
         self.lines = lines
         self.running = running
         self.ended = 0
+        self.returncode: int | None = None
 
     async def readline(self) -> bytes:
         """Return the next line."""
@@ -186,6 +188,7 @@ class Process:
 
     async def wait(self) -> int:
         """Return the exit code."""
+        self.returncode = 3
         return 3
 
     def terminate(self) -> None:
@@ -215,7 +218,9 @@ def test_a_command_is_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert str(done["output"]).endswith("x\nlast")
     assert (told[0], told[-1], len(told)) == ("\ufffd first", "last", 302)
     ((words, streams),) = started
-    assert words[1:] == ("-m", "tfdeploy", "compile-and-run", str(path), "--color=never", "--set=a=1")
+    assert words[4:] == ("compile-and-run", str(path), "--color=never", "--set=a=1")
+    assert (str(words[1]), int(words[3])) == (CHILD, os.getpid())
+    assert streams.pop("pass_fds") == (int(words[2]),)
     assert streams == {
         "stdin": asyncio.subprocess.DEVNULL,
         "stdout": asyncio.subprocess.PIPE,
@@ -223,7 +228,8 @@ def test_a_command_is_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     }
     assert runner._running == set()
     runner._running.add(process)  # type: ignore[arg-type]  # one as it is needed here
-    runner.stop()
+    process.returncode = None
+    asyncio.run(runner.stop())
     assert process.ended == 1
     for text, reason in (
         ("let {\n  a = 1\n}\n", "has changes that are not saved"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -283,3 +285,21 @@ def test_the_map_of_the_last_run_over_the_protocol(editor: Editor) -> None:
     assert {name, f"{name.split('/')[0]}/*"} <= offered
     assert "In the last run" not in said()
     assert editor.ask(types.TEXT_DOCUMENT_INLAY_HINT, hints) == ()
+
+
+def test_ctrl_c_ends_the_server(tmp_path: Path) -> None:
+    """Also while a thread waits for a message."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfdeploy", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = (
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":null,"capabilities":{}}}'
+        )
+        process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(asked), asked))
+        process.stdin.flush()
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 128 + signal.SIGINT

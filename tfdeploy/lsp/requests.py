@@ -305,5 +305,5 @@ def _add_notifications(server: SpecServer) -> None:
     server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(files_changed)
 
     @server.feature(types.SHUTDOWN)
-    def shutdown(ls: SpecServer, _: None) -> None:
-        ls.runner.stop()
+    async def shutdown(ls: SpecServer, _: None) -> None:
+        await ls.runner.stop()

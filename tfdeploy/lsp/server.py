@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.settings import Settings
 
 
+CHILD = str(Path(__file__).parents[1] / "runtime" / "launch" / "child.py")
+"""The script whose process ends with the one that has started it."""
+GRACE = 5.0  # seconds that a command has for its end
 LONGEST = 200_000
 """How many characters of the output of a command its result has at most; the last ones are kept."""
 
@@ -74,32 +79,44 @@ class Runner:
         """
         _check_saved(document)
         words = (*COMMANDS[name][1], document.path, "--color=never", *options)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tfdeploy",
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        self._running.add(process)
-        output = ""
-        try:
-            assert process.stdout is not None
-            while line := await process.stdout.readline():
-                text = line.decode("utf-8", "replace")
-                tell(text.rstrip("\n"))
-                output = (output + text)[-LONGEST:]
-            return {"code": await process.wait(), "output": output}
-        finally:
-            self._running.discard(process)
+        reading, writing = os.pipe()  # closed with the server, however that ends
+        with os.fdopen(reading), os.fdopen(writing, "w"):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                CHILD,
+                str(reading),
+                str(os.getpid()),
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(reading,),
+            )
+            self._running.add(process)
+            output = ""
+            try:
+                assert process.stdout is not None
+                while line := await process.stdout.readline():
+                    text = line.decode("utf-8", "replace")
+                    tell(text.rstrip("\n"))
+                    output = (output + text)[-LONGEST:]
+                return {"code": await process.wait(), "output": output}
+            finally:
+                await _end(process)
+                self._running.discard(process)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End the commands that still run; a training run writes a checkpoint first."""
-        for process in self._running:
-            with suppress(ProcessLookupError):
-                process.terminate()
+        await asyncio.gather(*map(_end, self._running))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process that still runs, and wait a while for its end."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
 
 
 def _check_saved(document: Document) -> None:

@@ -33,6 +33,7 @@ from dsl.files.atomic import replace_file
 from dsl.files.regular import cache_file, read_regular
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.options import common_options, flag
+from tfdeploy.own_process import not_interruptible
 
 CALLER = "attr._make"
 """The module of attrs that compiles the methods of classes."""
@@ -109,6 +110,7 @@ def command(common: Common, *, stdio: bool) -> int:
     del stdio
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     server = create_server(Settings(common.overrides, common.allow_python))
-    with redirect_stdout(sys.stderr):  # whatever prints must not print between the messages
+    # Whatever prints must not print between the messages. The thread that reads outlasts KeyboardInterrupt.
+    with redirect_stdout(sys.stderr), not_interruptible():
         server.start_io(stdout=answers)
     return 0

@@ -108,6 +108,8 @@ def test_what_was_written_before_an_error_is_removed(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("--devices", ""), "'' is not of the form gpu=2 or cpu=2"),
+        (("--set", "clones.count=2"), "--set changes nothing of what init does"),
         (("--devices", "cpu=2"), "--devices and --clones are for --from"),
         (("--clones", "2"), "--devices and --clones are for --from"),
         (("--masks", "masks"), "--masks, --header and --columns are for --data"),

@@ -67,6 +67,8 @@ def test_values_of_set_are_pairs() -> None:
         with pytest.raises(click.BadParameter, match="is not of the form PATH=VALUE") as caught:
             read_pairs("good=1", wrong)
         assert caught.value.param is not None
+    with pytest.raises(click.UsageError, match="--set changes nothing of what init does"):
+        pairs(click.Context(click.Command("x"), info_name="init"), click.Option(["--set"]), ("a=1",))
 
 
 def test_two_results_need_two_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

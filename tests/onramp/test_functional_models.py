@@ -185,10 +185,12 @@ def normed() -> keras.Model:
 
 
 def adapted() -> keras.Model:
-    """Return a model with adapters that are not zero, a crop, and a layer with two names."""
+    """Return a model with adapters that are not zero, a crop, a layer of two names, and cells."""
     image = keras.Input((8, 8, 3), name="image")
     x = layers.Reshape((12, 9))(layers.RandomCrop(6, 6, seed=1)(image))
     x = layers.GroupQueryAttention(4, 2, 1)(x, x)
+    for _ in range(2):
+        x = layers.RNN([layers.GRUCell(3), layers.LSTMCell(2)], return_sequences=True)(x)
     inner = layers.Dense(3)
     x = inner(layers.GlobalAveragePooling1D()(x))
     inner.enable_lora(2)

@@ -19,8 +19,14 @@ P = ParamSpec("P")
 Option: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
+WITHOUT_SETTINGS = ("completion", "doctor", "explain", "fmt", "init", "plot", "runs")
+"""Commands for which a spec that they read, if any, is only a text."""
+
+
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Read the values of an option such as `--set PATH=VALUE` (a callback of click)."""
+    if values and ctx.info_name in WITHOUT_SETTINGS:
+        raise click.UsageError(f"{param.opts[0]} changes nothing of what {ctx.info_name} does", ctx)
     found = []
     for value in values:
         path, equals, text = value.partition("=")

@@ -194,12 +194,16 @@ def short_number(value: float) -> float:
 
 def _made(kind: Any, given: Mapping[str, Any]) -> Any:
     """Return what Keras makes of a part of a configuration, or None if it refuses."""
-    copied = json.loads(json.dumps(given))
     with suppress(Exception):  # whatever Keras raises, this part is not enough
-        return kind(**keras.saving.deserialize_keras_object(copied))
+        return kind(**_object_of(given))
     with suppress(Exception):
-        return kind.from_config(copied)
+        return kind.from_config(json.loads(json.dumps(given)))
     return None
+
+
+def _object_of(config: Any) -> Any:
+    """Return what a configuration describes; it stays whole, although Keras takes parts out of some."""
+    return keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
 
 
 def _require_all_understood(given: Mapping[str, Any]) -> None:
@@ -207,7 +211,7 @@ def _require_all_understood(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         made = value
         with suppress(Exception):
-            made = keras.saving.deserialize_keras_object(value)
+            made = _object_of(value)
         _own_value(name, made)
 
 
@@ -267,11 +271,11 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
     if config.get("class_name") in {"__numpy__", "__tensor__"}:
         return value_of(config["config"]["value"])
     if config.get("class_name") == "function":
-        made = keras.saving.deserialize_keras_object(config)
+        made = _object_of(config)
         return ir.Call("python", (f"{module_of(made)}:{made.__name__}",))
     if "class_name" not in config:
         raise UnwritableError("a dictionary has no notation")
-    made = keras.saving.deserialize_keras_object(config)
+    made = _object_of(config)
     category = argument.category if argument is not None and argument.category else _category_of(made)
     made_call = call_of(made, category)
     word = snake_case(made_call.name)

@@ -27,7 +27,7 @@ MOST_DEVICES = 4096
 def _devices(ctx: click.Context, param: click.Parameter, written: str | None) -> dict[str, int]:
     """Read `gpu=2` or `gpu=2,cpu=1` (a callback of click)."""
     found = {}
-    for each in written.split(",") if written else ():
+    for each in written.split(",") if written is not None else ():
         kind, _, number = each.strip().partition("=")
         if kind not in {"gpu", "cpu"} or not number.isdecimal() or not 1 <= int(number) <= MOST_DEVICES:
             raise click.BadParameter(f"{each!r} is not of the form gpu=2 or cpu=2", ctx, param)

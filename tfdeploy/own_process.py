@@ -173,43 +173,49 @@ def outlive_terminal(words: Callable[[OSError], str]) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt in the block, and end the process of a command at once around it."""
-    _exchange(_leave, signal.default_int_handler)
-    try:
+    """Let Ctrl-C and SIGTERM raise exceptions in the block, and end the process of a command around it.
+
+    So what is half written is removed, and processes that were started are ended, in the block.
+    """
+    with _handling(_leave, signal.default_int_handler), _handling(signal.SIG_DFL, _exit, signal.SIGTERM):
         yield
-    finally:
-        _exchange(signal.default_int_handler, _leave)
 
 
 @contextmanager
 def not_interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the process of a command at once in a block of imports, which may swallow exceptions."""
-    _exchange(signal.default_int_handler, _leave)
-    try:
+    """Let both end the process of a command at once in a block of imports, which may swallow exceptions."""
+    with _handling(signal.default_int_handler, _leave), _handling(_exit, signal.SIG_DFL, signal.SIGTERM):
         yield
-    finally:
-        _exchange(_leave, signal.default_int_handler)
 
 
 @contextmanager
 def interrupted_by_system() -> Iterator[None]:
-    """Let the system end the process of a command at Ctrl-C, where TensorFlow may keep Python from doing it.
+    """Let the system end the process of a command, where TensorFlow may keep Python from doing it.
 
     The first process of a container is not ended by the system.
     """
     by_system = signal.SIG_DFL if os.getpid() != 1 else _leave
-    _exchange(signal.default_int_handler, by_system)
+    with _handling(signal.default_int_handler, by_system), _handling(_exit, by_system, signal.SIGTERM):
+        yield
+
+
+@contextmanager
+def _handling(before: object, after: Any, number: int = signal.SIGINT) -> Iterator[None]:
+    """Handle a signal by `after` in the block if `before` handles it, and not the code of a run or nobody."""
+    is_main = threading.current_thread() is threading.main_thread()
+    is_ours = _owned and is_main and signal.getsignal(number) is before
+    if is_ours:
+        signal.signal(number, after)
     try:
         yield
     finally:
-        _exchange(by_system, signal.default_int_handler)
+        if is_ours and signal.getsignal(number) is after:
+            signal.signal(number, before)  # type: ignore[arg-type]
 
 
-def _exchange(before: object, after: signal.Handlers | object) -> None:
-    """Handle SIGINT by `after` if `before` handles it, and not the code of a run or nobody."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if _owned and is_main and signal.getsignal(signal.SIGINT) is before:
-        signal.signal(signal.SIGINT, after)  # type: ignore[arg-type]
+def _exit(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+    sys.exit(SIGNALLED + number)
 
 
 def _leave(number: int, _: FrameType | None) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PARTIAL = ".partial-"
+KEPT = 50  # letters, which have up to four bytes each
 FOLDER = ".folder"
 """Ends the name of a folder with parts of a file that is being written."""
 
@@ -93,8 +94,11 @@ def link_target(path: Path) -> Path:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a unique name beside `path`, under which a file is written before it is renamed."""
-    return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name}")
+    """Return a unique name beside `path`, under which a file is written before it is renamed.
+
+    It has the end of the name alone, so that it is no longer than names can be.
+    """
+    return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name[-KEPT:]}")
 
 
 def sync(path: Path) -> None:

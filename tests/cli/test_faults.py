@@ -93,6 +93,7 @@ INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time
         ('raise RunError(Diagnostic("TFD701", "no data"))', 2, "error[TFD701]: no data"),
         ("open('/nowhere/at/all')", 2, "error[TFD199]: `/nowhere/at/all`: no such file or directory"),
         (INTERRUPT, 130, ""),
+        (INTERRUPT.replace("SIGINT", "SIGTERM"), 143, ""),
         ("sys.exit(143)", 143, ""),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
 from statistics import mean
@@ -11,7 +12,6 @@ from statistics import mean
 import pytest
 
 import grammar
-from dsl.diagnostics import RunError
 from dsl.source import Source
 from grammar.format import format_text
 from tests.cli.conftest import Command
@@ -88,20 +88,25 @@ def test_nothing_is_replaced_and_nothing_else_is_written(command: Command, there
     assert files - {"data"} == {there, "good.tfdeploy"}
 
 
+@pytest.mark.parametrize("fault", [OSError(ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_what_was_written_before_an_error_is_removed(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch, fault: BaseException
 ) -> None:
-    """If the spec, which is the last file, cannot be written, its data does not stay either."""
+    """If the spec, the last file, cannot be written, or Ctrl-C comes with it, no data stay either."""
     replacing = files.replacing
 
-    def full(path: Path) -> AbstractContextManager[Path]:
+    @contextmanager
+    def full(path: Path) -> Iterator[Path]:
+        with replacing(path) as beside:
+            yield beside
         if path.suffix == ".tfdeploy":
-            raise RunError(files.write_fault(path, OSError(ENOSPC, "No space left on device")))
-        return replacing(path)
+            with files.writing(path):
+                raise fault
 
     monkeypatch.setattr(files, "replacing", full)
     done = command("init")
-    assert (done.code, "no space left" in done.err) == (2, True)
+    is_full = isinstance(fault, OSError)
+    assert (done.code, "no space left" in done.err) == (2 if is_full else 130, is_full)
     assert [path.name for path in command.directory.rglob("*.*")] == ["good.tfdeploy"]
 
 

@@ -23,12 +23,13 @@ from dsl.files.atomic import (
 )
 
 
-def test_a_file_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["result.json", "n" * 255, "\N{FACE WITH TEARS OF JOY}" * 63])
+def test_a_file_is_replaced(tmp_path: Path, name: str) -> None:
     """The new content takes the place of the old, and nothing is left beside it."""
-    path = tmp_path / "result.json"
+    path = tmp_path / name
     replace_file(path, b"old\n")
     replace_file(path, b"new\r\n")
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"result.json": b"new\r\n"}
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {name: b"new\r\n"}
 
 
 def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,13 @@ from tests.runtime.conftest import Project
 from tests.support import refusal
 from tfdeploy import api
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.records.files import InputFiles, is_own_predictions, require_place, write_output
+from tfdeploy.runtime.records.files import (
+    InputFiles,
+    is_own_predictions,
+    new_folder,
+    require_place,
+    write_output,
+)
 
 SPEC = """
 tfdeploy = 1
@@ -207,6 +214,20 @@ def test_pipes_are_written_into_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be written: no such file or directory"):
         require_place(tmp_path / "none" / "out.txt")
     require_place(tmp_path / "out.txt")
+
+
+def test_a_new_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
+    """What ends before leaves nothing; one that is there by then stays."""
+    folder = tmp_path / "new"
+    for content in (KeyboardInterrupt(), "whole", "second"):
+        with suppress(KeyboardInterrupt, RunError), new_folder(folder) as beside:
+            (beside / "file").write_text("half")
+            if isinstance(content, KeyboardInterrupt):
+                raise content
+            (beside / "file").write_text(content)
+        assert folder.exists() is isinstance(content, str)
+    assert [each.name for each in tmp_path.iterdir()] == ["new"]
+    assert (folder / "file").read_text() == "whole"
 
 
 def test_a_map_replaces_nothing_of_its_spec(folder: Path) -> None:

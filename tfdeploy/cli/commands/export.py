@@ -251,10 +251,9 @@ def _write_script(common: Common, path: str, time: str, *, name: str | None, out
     if str(out) == STDOUT:
         write_result(text)
         return 0
-    out.mkdir(parents=True)
-    script = out / f"{name or Path(path).stem}.sh"
-    script.write_text(text, encoding="utf-8", newline="")
-    say(script)
+    script = f"{name or Path(path).stem}.sh"
+    _write(out, {script: text})
+    say(out / script)
     return 0
 
 
@@ -297,11 +296,18 @@ def _write_manifests(common: Common, path: str, *, out: Path, memory: int | None
     if str(out) == STDOUT:
         write_result(kubernetes.to_yaml(found.values()))
         return 0
-    out.mkdir(parents=True)
-    for each, manifest in found.items():
-        (out / f"{each}.yaml").write_text(kubernetes.to_yaml([manifest]), encoding="utf-8", newline="")
+    _write(out, {f"{each}.yaml": kubernetes.to_yaml([manifest]) for each, manifest in found.items()})
     say(out)
     return 0
+
+
+def _write(out: Path, texts: Mapping[str, str]) -> None:
+    """Write a new folder with some files."""
+    from tfdeploy.runtime.records.files import new_folder
+
+    with new_folder(out) as beside:
+        for name, text in texts.items():
+            (beside / name).write_text(text, encoding="utf-8", newline="")
 
 
 # --- the batch script of Slurm ----------------------------------------------------------------------------
@@ -331,7 +337,7 @@ def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Seq
         raise SpecError([errors.nothing_to_deploy(spec.devices.span or spec.span)])
     tasks, gpus = sum(job.tasks for job in jobs), max(job.gpu for job in jobs)
     wanted = {
-        "job-name": shlex.quote(name),
+        "job-name": shlex.quote(" ".join(name.split())),
         "ntasks": tasks,
         "ntasks-per-node": 1,
         **({"gpus-per-node": gpus} if gpus else {}),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -124,10 +125,28 @@ def write_new(files: Mapping[Path, bytes]) -> None:
         for path, data in files.items():
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
+            undo.callback(path.unlink, missing_ok=True)  # first, since an interrupt can come at any moment
             with replacing(path) as beside:
                 beside.write_bytes(data)
-            undo.callback(path.unlink)
         undo.pop_all()
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write to, which gets the name `folder` when the block ends without an error.
+
+    Raises:
+        RunError: If the operating system refuses, or `folder` is there by then.
+    """
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = atomic.temporary_name(folder)
+        try:
+            beside.mkdir()
+            yield beside
+            beside.rename(folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def require_place(output: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +18,6 @@ from compiler.process import memory_limit
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
-from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -28,6 +26,7 @@ from tfdeploy.runtime.records.files import (
     GRAPH_FILES,
     GRAPH_MARK,
     GRAPH_MARK_TEXT,
+    new_folder,
     replacing,
     write_atomically,
     writing,
@@ -243,15 +242,11 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
     Raises:
         RunError: The model cannot be written.
     """
-    beside = temporary_name(folder)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        trained.keras_model().export(beside, verbose=False)
-        beside.rename(folder)
-    except (OSError, tf.errors.OpError) as fault:
+        with new_folder(folder) as beside:
+            trained.keras_model().export(beside, verbose=False)
+    except tf.errors.OpError as fault:
         raise RunError(errors.cannot_write(path=str(folder), reason=reason_of(fault))) from fault
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def meta_graph(compiled: CompiledGraph) -> Any:

@@ -137,6 +137,7 @@ def test_what_a_sweep_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (("--grid", "train.stepps=1,2"), "TFD212"),
         (("--grid", "train.steps=1,zero"), "TFD"),
         ((*grid, "--at-once", "4096"), "TFD777"),
+        ((*grid, "--score", "acc"), "TFD745"),
         ((), "give --grid"),
         (("--range", "train.steps=1..2"), "--trials"),
         (("--grid", "train.steps=" + ",".join(map(str, range(1, 10_002)))), "at most 10,000"),
@@ -231,7 +232,7 @@ def test_values_may_be_added(tmp_path: Path) -> None:
     [
         ("", None, ("loss", "lowest")),
         ("", "accuracy", ("accuracy", "highest")),
-        ("", "val_loss", ("val_loss", "lowest")),
+        ("", "off", ("off", "lowest")),
         (', evaluate_every = 1, best = lowest("loss")', None, ("loss", "lowest")),
     ],
 )
@@ -240,5 +241,6 @@ def test_the_score_that_counts(best: str, score: str | None, found: tuple[str, s
     split = "synthetic(8, x = feature(float32, [4]), label = feature(int32, [], classes = 2))"
     text = SPEC.replace("data {", f"data {{\n  test = {split}\n ").replace("steps = 3", f"steps = 3{best}")
     path = tmp_path / "spec.tfdeploy"
-    path.write_text(text)
+    metrics = "off = [label, y] -> MeanAbsoluteError(), accuracy = [label, y] -> Accuracy()"
+    path.write_text(text.replace("= true)\n}", f"= true)\n  metrics {{ {metrics} }}\n}}"))
     assert goal_of(grammar.load(path), score) == found

@@ -13,6 +13,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import is_text
 from dsl.files.typed_json import BadRecord, Count, JsonRecord, read_record
+from dsl.schema.signatures import find
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.found import FoundRun
 from tfdeploy.runtime.records.lock import foreign_names, is_marked, usable
@@ -165,11 +166,20 @@ def goal_of(spec: ir.Spec, score: str | None) -> tuple[str, Goal]:
 
     Args:
         spec: The spec; the score of its `best` is the default.
-        score: The name of a score, which overrides that one; the highest is best but for losses.
+        score: The name of a score, which overrides that one; the highest is best but for losses and errors.
+
+    Raises:
+        RunError: The model has no such score.
     """
     best = spec.train.best
     own = str(best.args[0] if best.args else best.kwargs["score"]) if best is not None else LOSS
     if best is not None and score in {None, own}:
         return own, "highest" if best.name == "highest" else "lowest"
-    name = score or LOSS
-    return name, "lowest" if LOSS in name.lower() or "error" in name.lower() else "highest"
+    name = LOSS if score is None else score
+    kinds = {LOSS: LOSS, **{each.name: each.objective.call.name for each in spec.model.metrics}}
+    if name not in kinds:
+        raise RunError(errors.nothing_to_plot(score=name, known=sorted(kinds)))
+    kind = kinds[name]
+    low = {LOSS, "FalseNegatives", "FalsePositives"}
+    falls = kind in low or "Error" in kind or (find("loss", kind) is not None and kind != "CosineSimilarity")
+    return name, "lowest" if falls or any(each in name.lower() for each in (LOSS, "error")) else "highest"

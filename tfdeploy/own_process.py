@@ -16,9 +16,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 
 class LostOutputError(Exception):
@@ -184,7 +184,7 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def not_interruptible() -> Iterator[None]:
     """Let both end the process of a command at once in a block of imports, which may swallow exceptions."""
-    with _handling(signal.default_int_handler, _leave), _handling(_exit, signal.SIG_DFL, signal.SIGTERM):
+    with _handling(signal.default_int_handler, _leave), _handling(_exit, _leave, signal.SIGTERM):
         yield
 
 
@@ -219,7 +219,36 @@ def _exit(number: int, _: FrameType | None) -> None:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    os._exit(SIGNALLED + number)
+    end_process(SIGNALLED + number)
+
+
+_CLEANING: list[Callable[[], None]] = []
+"""What is called before a run ends that nobody waits for."""
+
+
+@contextmanager
+def cleanup(clean: Callable[[], None]) -> Iterator[None]:
+    """Call `clean`, which must be quick, at the end of the block, or before if the run is given up."""
+    _CLEANING.append(clean)
+    try:
+        yield
+    finally:
+        if clean in _CLEANING:
+            _CLEANING.remove(clean)
+            clean()
+
+
+def clean_up() -> None:
+    """Do now what `cleanup` would do later."""
+    while _CLEANING:
+        with suppress(Exception):
+            _CLEANING.pop()()
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process at once, whatever its threads are doing."""
+    clean_up()
+    os._exit(code)
 
 
 def keep_everything() -> None:

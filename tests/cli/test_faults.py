@@ -104,6 +104,16 @@ def test_how_a_command_ends(command: Command, action: str, code: int, said: str)
     assert (done.code, done.out, done.err) == (code, "", said + more)
 
 
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_what_a_signal_ends_at_once_is_cleaned_up(command: Command, number: str) -> None:
+    """Also while TensorFlow is imported, which may swallow exceptions."""
+    block = "with not_interruptible(), cleanup(lambda: os.write(1, b'clean')):"
+    send = INTERRUPT.replace("SIGINT", number)
+    action = f"import os; from tfdeploy.own_process import cleanup, not_interruptible\n    {block} {send}"
+    done = command(program=faulty(action))
+    assert (done.code, done.out) == (130 if number == "SIGINT" else 143, "clean")
+
+
 @pytest.mark.parametrize(("stream", "code"), [("stdout", 2), ("stderr", 0)])
 def test_reader_that_goes_away(command: Command, stream: str, code: int) -> None:
     """There is no complaint. Without results the command has failed, and without messages it has not."""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.tasks import is_pending
-from tfdeploy.runtime.stop import GivenUp, Interrupted, ReleasableThread, StopSignals, Terminated, cleanup
+from tfdeploy.own_process import cleanup
+from tfdeploy.runtime.stop import GivenUp, Interrupted, ReleasableThread, StopSignals, Terminated
 from tfdeploy.runtime.watchdog import Activity
 
 DEFERRED = """

@@ -7,7 +7,6 @@ is stored, and the run checks for it at the points where it can stop.
 from __future__ import annotations
 
 import contextvars
-import os
 import shutil
 import signal
 import socket
@@ -19,7 +18,9 @@ from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from tfdeploy.own_process import clean_up, cleanup, end_process
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -52,40 +53,12 @@ class GivenUp(BaseException):  # it is no fault
     """The run has been left to itself meanwhile, and must not go on."""
 
 
-_CLEANING: list[Callable[[], None]] = []
-"""What is called before a run ends that nobody waits for."""
-
-
-@contextmanager
-def cleanup(clean: Callable[[], None]) -> Iterator[None]:
-    """Call `clean`, which must be quick, at the end of the block, or before if the run is given up."""
-    _CLEANING.append(clean)
-    try:
-        yield
-    finally:
-        if clean in _CLEANING:
-            _CLEANING.remove(clean)
-            clean()
-
-
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Make a folder that only this user can enter, and remove it as `cleanup` does."""
     folder = tempfile.mkdtemp(prefix="tfdeploy-")
     with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
         yield Path(folder)
-
-
-def _clean_up() -> None:
-    while _CLEANING:
-        with suppress(Exception):
-            _CLEANING.pop()()
-
-
-def end_process(code: int) -> NoReturn:
-    """End the process at once, whatever its threads are doing."""
-    _clean_up()
-    os._exit(code)
 
 
 def in_background(work: Callable[[], T]) -> Future[T]:
@@ -260,7 +233,7 @@ class StopSignals:
         finally:
             if not outcome.done():
                 self.given_up = True
-                _clean_up()
+                clean_up()
         if self.given_up:
             self.check()
         return outcome.result()

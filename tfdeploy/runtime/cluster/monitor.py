@@ -22,6 +22,7 @@ from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
 from dsl.source import Span
+from tfdeploy.own_process import cleanup
 from tfdeploy.runtime.cluster.health import Health
 from tfdeploy.runtime.cluster.identity import (
     CLIENT_HEALTH,
@@ -38,7 +39,7 @@ from tfdeploy.runtime.membership.membership import find_membership, who_met
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.reporting import duration
-from tfdeploy.runtime.stop import alongside, cleanup
+from tfdeploy.runtime.stop import alongside
 from tfdeploy.runtime.watchdog import HealthMonitor
 
 PATIENCE = 2.0

@@ -31,6 +31,7 @@ from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.data import Stream
+from tfdeploy.own_process import cleanup
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import crew_for, target_for
 from tfdeploy.runtime.cluster.health import SelfMeasurement
@@ -61,7 +62,7 @@ from tfdeploy.runtime.session.data import (
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import Reporter, StepRange, duration, number
-from tfdeploy.runtime.stop import StopSignals, cleanup
+from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.track.tracking import require_tracker, tracking
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
 from tfdeploy.runtime.train.events import Events, Profile

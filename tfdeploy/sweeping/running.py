@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
 
 from attrs import define, field, frozen
 
@@ -16,9 +15,10 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.launcher import GRACE, POLL
-from tfdeploy.runtime.launch.task_processes import TaskProcess
+from tfdeploy.runtime.launch.task_processes import Log, TaskProcess
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import GPUS
+from tfdeploy.runtime.records.files import writing
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.sweeping.sweep import Sweep, Trial
 
@@ -78,7 +78,7 @@ class _Running:
     trial: Trial
     part: Part
     child: TaskProcess
-    log: IO[str]
+    log: Log
     error: list[str] = field(factory=list)
 
 
@@ -121,11 +121,12 @@ class Runner:
         if part.gpus is not None:
             environment[GPUS] = ",".join(part.gpus)
         path = self.sweep.folder / f"{trial.name}.log"
-        log = path.open("a", encoding="utf-8", errors="backslashreplace")
+        with writing(path):
+            log = Log(path)
         error: list[str] = []
 
         def hear(line: str, stream: str) -> None:
-            log.write(f"{line}\n")
+            log.write(line)
             if stream == "stderr" and not error and _ERROR.match(line):
                 error.append(line)
 

@@ -74,6 +74,20 @@ def test_lines_have_the_names_of_their_tasks(tmp_path: Path) -> None:
     assert said == [("ps:0      | a", "stdout"), ("worker:10 | b", "stderr"), ("c", "stdout")]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_full_disk_ends_no_run_for_its_log(tmp_path: Path) -> None:
+    """Neither a line nor the end of the log that cannot be written is an error."""
+    (tmp_path / "run" / "logs").mkdir(parents=True)
+    (tmp_path / "run" / ".tfdeploy-run").touch()
+    (tmp_path / "run" / "logs" / "ps-0.log").symlink_to("/dev/full")
+    said: list[str] = []
+    output = output_of(tmp_path, lambda text, _: said.append(text))
+    output._spec = evolve(output._spec, train=evolve(output._spec.train, directory=str(tmp_path / "run")))
+    with output.kept():
+        output.on_line(Task("ps", 0), "a", "stdout")
+    assert said == ["ps:0      | a"]
+
+
 @pytest.mark.parametrize(
     ("task", "stream", "line", "kept"),
     [

@@ -7,11 +7,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 from attrs import evolve, frozen
 
@@ -23,6 +22,7 @@ from dsl.files.typed_json import parse_record
 from dsl.formats.cells import without_color
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
+from tfdeploy.runtime.launch.task_processes import Log
 from tfdeploy.runtime.membership.addresses import Membership, Task, tasks_of
 from tfdeploy.runtime.membership.membership import (
     find_membership,
@@ -62,7 +62,7 @@ class TaskOutput:
         self.closed: BrokenPipeError | None = None
         self._may_be_chief = partial(may_be_chief, spec)
         self._width = max(len(each.ref) for each in tasks_of(spec))
-        self._spec, self._logs = spec, dict[Task, IO[str]]()
+        self._spec, self._logs = spec, dict[Task, Log]()
         self._emit = emit
         self._one_line = threading.Lock()
 
@@ -77,8 +77,7 @@ class TaskOutput:
                 directory.logs.mkdir(exist_ok=True)
                 for each in tasks:
                     path = directory.logs / f"{each.job}-{each.index}.log"
-                    log = path.open("a", encoding="utf-8", errors="replace", buffering=1)
-                    self._logs[each] = stack.enter_context(log)
+                    self._logs[each] = stack.enter_context(closing(Log(path)))
             stack.callback(self._logs.clear)
             yield
 
@@ -86,8 +85,7 @@ class TaskOutput:
         """Handle a line that a task has written."""
         log = self._logs.get(task)
         if log is not None:
-            with suppress(OSError, ValueError):  # the disk is full, or the run has ended
-                log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {without_color(line)}\n")
+            log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {without_color(line)}")
         found = result_in(line) if stream == "stdout" and self._may_be_chief(task) else None
         if found is None:
             self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)

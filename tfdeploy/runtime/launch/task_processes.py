@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -22,6 +23,23 @@ LAST_WORDS = 2.0
 BUSY = 0.5
 """The seconds of processor time by which a process shows that it does something. A run that is stuck uses a
 hundredth of a core for looking whether it still is."""
+
+
+class Log:
+    """A file to which the output of a process is appended. What a full disk does not take is lost."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+    def write(self, line: str) -> None:
+        """Add a line, unless the file has been closed."""
+        with suppress(OSError, ValueError):
+            self._file.write(f"{line}\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(OSError):
+            self._file.close()
 
 
 @define

@@ -13,7 +13,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +121,19 @@ def require_new(paths: Iterable[Path]) -> None:
 def write_new(files: Mapping[Path, bytes]) -> None:
     """Write files and their folders, or none of the files if one cannot be written or is there."""
     require_new(files)
-    with ExitStack() as undo:
+    begun: list[Path] = []
+    try:
         for path, data in files.items():
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            undo.callback(path.unlink, missing_ok=True)  # first, since an interrupt can come at any moment
+            begun.append(path)
             with replacing(path) as beside:
                 beside.write_bytes(data)
-        undo.pop_all()
+    except BaseException:  # an interrupt, too
+        for path in begun:
+            with suppress(OSError):
+                path.unlink()
+        raise
 
 
 @contextmanager

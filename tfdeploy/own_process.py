@@ -173,18 +173,19 @@ def outlive_terminal(words: Callable[[OSError], str]) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM raise exceptions in the block, and end the process of a command around it.
+    """Let signals raise exceptions in the block, and end the process of a command around it.
 
-    So what is half written is removed, and processes that were started are ended, in the block.
+    These are Ctrl-C, SIGTERM and the end of the terminal. So what is half written is removed, and processes
+    that were started are ended, in the block.
     """
-    with _handling(_leave, signal.default_int_handler), _handling(signal.SIG_DFL, _exit, signal.SIGTERM):
+    with _handling((_leave, signal.default_int_handler), (signal.SIG_DFL, _exit)):
         yield
 
 
 @contextmanager
 def not_interruptible() -> Iterator[None]:
-    """Let both end the process of a command at once in a block of imports, which may swallow exceptions."""
-    with _handling(signal.default_int_handler, _leave), _handling(_exit, _leave, signal.SIGTERM):
+    """Let them end the process of a command at once in a block of imports, which may swallow exceptions."""
+    with _handling((signal.default_int_handler, _leave), (_exit, _leave)):
         yield
 
 
@@ -195,22 +196,29 @@ def interrupted_by_system() -> Iterator[None]:
     The first process of a container is not ended by the system.
     """
     by_system = signal.SIG_DFL if os.getpid() != 1 else _leave
-    with _handling(signal.default_int_handler, by_system), _handling(_exit, by_system, signal.SIGTERM):
+    with _handling((signal.default_int_handler, by_system), (_exit, by_system)):
         yield
 
 
 @contextmanager
-def _handling(before: object, after: Any, number: int = signal.SIGINT) -> Iterator[None]:
-    """Handle a signal by `after` in the block if `before` handles it, and not the code of a run or nobody."""
+def _handling(interrupt: tuple[Any, Any], end: tuple[Any, Any]) -> Iterator[None]:
+    """Exchange what handles signals in the block, if the first of two does, and not a run or nobody.
+
+    Args:
+        interrupt: The two for SIGINT.
+        end: The two for the others.
+    """
     is_main = threading.current_thread() is threading.main_thread()
-    is_ours = _owned and is_main and signal.getsignal(number) is before
-    if is_ours:
+    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: end, signal.SIGHUP: end} if _owned and is_main else {}
+    ours = {each: pair for each, pair in wanted.items() if signal.getsignal(each) is pair[0]}
+    for number, (_, after) in ours.items():
         signal.signal(number, after)
     try:
         yield
     finally:
-        if is_ours and signal.getsignal(number) is after:
-            signal.signal(number, before)  # type: ignore[arg-type]
+        for number, (before, after) in ours.items():
+            if signal.getsignal(number) is after:
+                signal.signal(number, before)
 
 
 def _exit(number: int, _: FrameType | None) -> None:

@@ -94,6 +94,7 @@ INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time
         ("open('/nowhere/at/all')", 2, "error[TFD199]: `/nowhere/at/all`: no such file or directory"),
         (INTERRUPT, 130, ""),
         (INTERRUPT.replace("SIGINT", "SIGTERM"), 143, ""),
+        (INTERRUPT.replace("SIGINT", "SIGHUP"), 129, ""),
         ("sys.exit(143)", 143, ""),
     ],
 )

@@ -26,7 +26,7 @@ def text_classifier() -> keras.Model:
     words = keras.Input((None,), dtype="int32", name="words")
     x = layers.Embedding(50, 8, mask_zero=True)(words)
     x = layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
-    x = layers.Bidirectional(layers.LSTM(3))(layers.Dropout(0.3)(x))
+    x = layers.Bidirectional(layers.LSTM(3, dropout=0.2))(layers.Dropout(0.3)(x))
     model = keras.Model(words, layers.Dense(1, activation="sigmoid", name="liked")(x), name="reviews")
     model.compile("adam", "binary_crossentropy", metrics=["accuracy", keras.metrics.AUC(name="auc")])
     return model
@@ -158,8 +158,11 @@ def masks() -> keras.Model:
 
 
 def penalised() -> keras.Model:
-    """Return layers with penalties, on weights that are trained and that are not, and on activations."""
-    kept = layers.Dense(6, kernel_regularizer="l2", trainable=False)
+    """Return layers with penalties, on weights that are trained and that are not, and on activations.
+
+    Each call of a layer that is called twice has a penalty of its own.
+    """
+    kept = layers.Dense(4, kernel_regularizer="l2", trainable=False)
     first = layers.Dense(
         5,
         kernel_regularizer=keras.regularizers.L1L2(0.01, 0.01),
@@ -167,8 +170,12 @@ def penalised() -> keras.Model:
         bias_regularizer="l1",
     )
     row = keras.Input((4,), name="row")
-    seen = layers.Dense(3, activity_regularizer="l2", kernel_constraint="max_norm")(first(kept(row)))
-    model = keras.Model(row, layers.ActivityRegularization(l1=0.1)(seen), name="penalised")
+    shared = layers.Dense(3, activity_regularizer="l2", kernel_constraint="max_norm")
+    within, far, near = keras.Input((3,)), keras.Input((3,)), keras.Input((3,))
+    inner = keras.Model(within, layers.ActivityRegularization(l1=0.1)(within), name="counted")
+    pair = keras.Model([far, near], layers.Add()([far, near]), name="pair")
+    seen = pair([inner(shared(first(kept(row)))), inner(shared(first(row + 1.0)))])
+    model = keras.Model(row, seen, name="penalised")
     model.compile("adam", "mse")
     return model
 
@@ -190,7 +197,8 @@ def adapted() -> keras.Model:
     x = layers.Reshape((12, 9))(layers.RandomCrop(6, 6, seed=1)(image))
     x = layers.GroupQueryAttention(4, 2, 1)(x, x)
     for _ in range(2):
-        x = layers.RNN([layers.GRUCell(3), layers.LSTMCell(2)], return_sequences=True)(x)
+        cells = [layers.GRUCell(3, dropout=0.1), layers.LSTMCell(2)]
+        x = layers.TimeDistributed(layers.Dropout(0.1))(layers.RNN(cells, return_sequences=True)(x))
     inner = layers.Dense(3)
     x = inner(layers.GlobalAveragePooling1D()(x))
     inner.enable_lora(2)

@@ -260,8 +260,8 @@ def _arguments(operation: Any, node: Any) -> dict[str, Any]:
             found[name] = each
     if isinstance(operation, keras.Layer):
         found.pop("training", None)  # what a model is called with replaces it
-        first = next(iter(_tensors(found)), None)
-        if "mask" in found and first is not None and get_keras_mask(first) is not None:
+        masks = [get_keras_mask(each) is not None for each in _tensors(found)]
+        if "mask" in found and (any(masks[:1]) or len(_tensors(found["mask"])) == sum(masks)):
             del found["mask"]
         for name in ("query_mask", "value_mask", "key_mask"):
             found.pop(name, None)

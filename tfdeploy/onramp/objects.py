@@ -73,7 +73,7 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     if signature is None:
         return _own(kind, config, category)
     names = [each.name for each in signature.arguments if each.name not in {"name", *besides}]
-    given = {each: config[each] for each in names if each in config}
+    given = {each: _policy_by_name(config[each]) for each in names if each in config}
     needed = frozenset(each.name for each in signature.arguments if each.required)
     key = f"{category} {name} {json.dumps(config_without(config, besides), sort_keys=True)}"
     if key not in _known:
@@ -130,7 +130,7 @@ def config_without(config: Any, besides: tuple[str, ...] = ()) -> Any:
     """Return a configuration to compare: without names, which Keras numbers, and with numbers of 32 bits."""
     if isinstance(config, dict):
         if _is_policy(config):
-            return config["config"]["name"]
+            return _policy_by_name(config)
         left_out = {*IGNORED, *besides}
         return {key: config_without(each) for key, each in config.items() if key not in left_out}
     if isinstance(config, list):
@@ -267,7 +267,7 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
         plain: ir.Value = config
         return plain
     if _is_policy(config):
-        return str(config["config"]["name"])
+        return str(_policy_by_name(config))
     if config.get("class_name") in {"__numpy__", "__tensor__"}:
         return value_of(config["config"]["value"])
     if config.get("class_name") == "function":
@@ -293,6 +293,11 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
 
 def _is_policy(config: Mapping[str, Any]) -> bool:
     return str(config.get("class_name")).endswith("DTypePolicy") and "name" in config["config"]
+
+
+def _policy_by_name(config: Any) -> Any:
+    """Return the name of a policy, of which every layer can be made and described again, or what is none."""
+    return config["config"]["name"] if isinstance(config, dict) and _is_policy(config) else config
 
 
 def _of_class(kind: type) -> signatures.Category | None:

@@ -399,31 +399,35 @@ def _plain_optimizer(config: Any) -> Any:
 
 def _without_randomness(layer: Any, precisions: Mapping[str, str]) -> Any:
     """Return a copy of a layer that draws no random numbers, with other precisions in place of some."""
-    config, name = _widened(layer.get_config(), precisions), type(layer).__name__
-    if name == "RandomCrop":
-        given = {each: config[each] for each in ("name", "height", "width", "data_format")}
-        return keras.layers.CenterCrop(**given)
-    if name.startswith("Random") or name in AUGMENTATIONS:
-        return keras.layers.Identity(name=layer.name)
-    for key in ("rate", "stddev", *ARGUMENTS):
-        if key in config and (name in RATES or key in ARGUMENTS):
-            config[key] = 0.0
-    config |= state_of(layer) if name in STATES else {}
-    return type(layer).from_config(config)
+    kind = type(layer).__name__
+    state = state_of(layer) if kind in STATES else {}
+    other, config = _plainly(kind, {**layer.get_config(), **state}, precisions)
+    made = type(layer) if other == kind else getattr(keras.layers, other)
+    return made.from_config(config)
 
 
-def _widened(described: Any, precisions: Mapping[str, str]) -> Any:
-    """Return what describes a layer, and others inside it, with the widest precision in place of some."""
+def _plainly(kind: str, config: Any, precisions: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the class of a layer, and its configuration, after these changes in all that it holds."""
+    if kind == "RandomCrop":
+        return "CenterCrop", {each: config[each] for each in ("name", "height", "width", "data_format")}
+    if kind.startswith("Random") or kind in AUGMENTATIONS:
+        return "Identity", {"name": config["name"]}
+    zeros = (*ARGUMENTS, "rate", "stddev") if kind in RATES else ARGUMENTS
+    return kind, {key: 0.0 if key in zeros else _changed(each, precisions) for key, each in config.items()}
+
+
+def _changed(described: Any, precisions: Mapping[str, str]) -> Any:
     if isinstance(described, list | tuple):
-        return type(described)(_widened(each, precisions) for each in described)
+        return type(described)(_changed(each, precisions) for each in described)
     if not isinstance(described, dict):
         return described
-    if (
-        described.get("class_name") == "DTypePolicy"
-        and precisions.get(described["config"]["name"]) == WIDE.name
-    ):
+    kind, config = described.get("class_name"), described.get("config")
+    if kind == "DTypePolicy" and precisions.get(described["config"]["name"]) == WIDE.name:
         return WIDE
-    return {key: _widened(each, precisions) for key, each in described.items()}
+    if isinstance(config, dict) and described.get("module") == "keras.layers":
+        kind, config = _plainly(str(kind), config, precisions)
+        return {**described, "class_name": kind, "config": config}
+    return {key: _changed(each, precisions) for key, each in described.items()}
 
 
 def _largest(found: list[Any], expected: list[Any]) -> float:

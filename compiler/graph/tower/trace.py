@@ -177,6 +177,7 @@ class _Trace:
     repeated: dict[int, Any] = field(factory=dict)  # the same, once for each example
     seed: tf.Tensor | None = None
     random_states: list[tuple[tf.Tensor, CallNode]] = field(factory=list)
+    added: list[Any] = field(factory=list)  # losses that layers have added, each call of a layer its own
     inverse_share: tf.Tensor | None = None
 
     @property
@@ -300,6 +301,8 @@ class _Trace:
                 effects = len(self.graph.effects)
                 made = self.network.apply(call, values, training=self.training)
                 made = self._after_effects(made, effects)
+                self.added += self.scope.losses
+                self.scope.losses.clear()  # else the next call of the same layer would drop them
         found = outputs_of(made, node.label, call)
         stacks = isinstance(layer, Merge) or node.kind == "python"
         check_output(found[0], node.label, sources[:1] if stacks else sources, call.span)
@@ -333,9 +336,8 @@ class _Trace:
         with discarded_graph() as apart:
             twins = [_twin(each) for each in values]
             if not self.network.build(call, twins, training=self.training):
-                losses = len(self.scope.losses)
                 self.network.apply(call, twins, training=self.training)
-                del self.scope.losses[losses:]
+                self.scope.losses.clear()
             without_tensors(self.network.layers[call.layer], apart)
 
     def _connect(self, layer: Any, node: LayerNode, call: CallNode) -> None:
@@ -371,7 +373,7 @@ class _Trace:
         terms = [each.value for each in found if each.weight is None]
         terms += [self._tensor_term(each) for each in self.model.tensor_terms]
         with tf.name_scope("loss/"):
-            terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # which layers have added
+            terms += [tf.cast(each, tf.float32) for each in self.added]
             parts = [LossPart(_sum(terms))] if terms else []
         parts += [LossPart(each.value, each.weight) for each in found if each.weight is not None]
         return parts, any(each.joins_examples for each in found)

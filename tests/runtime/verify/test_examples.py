@@ -198,8 +198,8 @@ DROPOUT = ir.Call("Dropout", (0.5,))
             ir.Call("LSTM", (4,), {"dropout": 0.0, "recurrent_dropout": 0.0, "unroll": True}),
         ),
         (
-            ir.Call("Wrapped", (DROPOUT,), {"by": DROPOUT}),
-            ir.Call("Wrapped", (ir.Call("Dropout", (0.0,)),), {"by": ir.Call("Dropout", (0.0,))}),
+            ir.Call("Wrapped", (DROPOUT,), {"by": (DROPOUT, DROPOUT)}),
+            ir.Call("Wrapped", (ir.Call("Dropout", (0.0,)),), {"by": (ir.Call("Dropout", (0.0,)),) * 2}),
         ),
     ],
     ids=lambda call: call.name,

@@ -180,4 +180,6 @@ def _call_without_randomness(call: ir.Call) -> ir.Call:
 
 
 def _value_without_randomness(value: ir.Value) -> ir.Value:
+    if isinstance(value, tuple):
+        return tuple(_value_without_randomness(each) for each in value)
     return _call_without_randomness(value) if isinstance(value, ir.Call) else value

@@ -101,12 +101,14 @@ class Rulebook:
         servers = self.topology.parameter_servers
         return by_default("global_step", servers[0] if servers else self.topology.keeper)
 
-    def strings(self, tower: Tower) -> Placed:
-        """Return the place of a tower's ops on strings, for which GPUs have no kernels.
+    def on_cpu(self, kind: str, tower: Tower) -> Placed:
+        """Return the place of those of a tower's ops for which GPUs have no kernels.
 
-        Whole numbers that are made only of strings, as in a look-up of words, are made there, too.
+        Args:
+            kind: What they are, for the reason, such as `strings`.
+            tower: The tower, which is on a GPU.
         """
-        return by_default("strings", self.topology.first_cpu(*tower.device.host))
+        return by_default(kind, self.topology.first_cpu(*tower.device.host))
 
     def updates(self, variable: VariablePlacement) -> Placed:
         """Return the place where the gradients of a shared variable are summed: beside it by default."""

@@ -18,7 +18,7 @@ from attrs import define, frozen
 from compiler.figures import gathered
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.stamp.lookups import declares_strings
+from compiler.graph.stamp.lookups import CALLS_OF_PYTHON, declares_strings
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.plan import WorkerPlan
@@ -96,13 +96,15 @@ class _Verifier:
             return f"clone {op.clone} has {devices}"
         if device.kind == "gpu" and _gives_strings(op):
             return "GPUs have no ops on strings"
+        if device.kind == "gpu" and op.type in CALLS_OF_PYTHON:
+            return "GPUs cannot call Python"
         return None
 
     def _within_clone(self, op: Op) -> bool:
         """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
 
-        It may be elsewhere by a rule for ops, beside a variable that it follows, or on the CPU if it works on
-        strings or on what was made of them.
+        It may be elsewhere by a rule for ops, beside a variable that it follows, or on the CPU if it calls
+        Python, works on strings, or works on what was made by these.
         """
         assert op.clone is not None
         tower = self.compiled.plan.towers[op.clone]
@@ -116,8 +118,10 @@ class _Verifier:
             if variable is not None:
                 return any(op.device == variable.device_of(copy) for copy in range(len(variable.copies)))
             reason = reason.cause
-        strings = Rulebook((), self.compiled.plan.topology).strings(tower)
-        return op.placed == strings or (op.device.kind == "cpu" and _works_on_strings(op))
+        book = Rulebook((), self.compiled.plan.topology)
+        if op.placed in [book.on_cpu(kind, tower) for kind in ("strings", "python")]:
+            return True
+        return op.device.kind == "cpu" and _works_on_strings(op)
 
 
 def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""How a template uses its weights: by rows of a table or by the whole value. It also finds ops on strings."""
+"""How a template uses its weights: by rows of a table or by the whole value. It also finds ops for CPUs alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.tower.template import Template, base_of
 
 GATHER = "GatherV2"
+CALLS_OF_PYTHON = frozenset({"PyFunc", "PyFuncStateless"})
+"""The ops of `tf.numpy_function`. That of `tf.py_function`, `EagerPyFunc`, has a kernel for GPUs."""
 _WHOLE = frozenset({"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
 
 
@@ -39,9 +41,10 @@ class Usage:
     at_table: Mapping[str, str]
     whole: frozenset[str]  # the weights whose whole value is needed
     gone: frozenset[str]  # the nodes that nothing needs if the gathers run on the devices of their tables
-    # The nodes that have strings as inputs or outputs, and those that make whole numbers only of what these
+    # The nodes for which GPUs have no kernels, with what they are: `strings` if they have strings as inputs or
+    # outputs, `python` if they call a function of Python. Also those that make whole numbers only of what these
     # have made, as the look-up of a word in a vocabulary does.
-    strings: frozenset[str]
+    on_cpu: Mapping[str, str]
 
     def by_weight(self, weight: str) -> tuple[str, ...]:
         """Return the gathers of rows of a weight."""
@@ -82,10 +85,10 @@ class _Reader:
             if port in results
             or any(user not in lookups and user not in gone for user in self.users.get(port, ()))
         }
-        strings = self._strings()
+        on_cpu = self._on_cpu()
         at_table = {name: each.weight for each in lookups.values() for name in self._beside(each, results)}
         of_examples = frozenset(self._of_examples(lookups))
-        return Usage(lookups, of_examples, at_table, frozenset(whole), frozenset(gone), strings)
+        return Usage(lookups, of_examples, at_table, frozenset(whole), frozenset(gone), on_cpu)
 
     def _of_examples(self, lookups: Mapping[str, Lookup]) -> Iterator[str]:
         """Yield the gathers whose numbers of rows depend on no weight."""
@@ -97,20 +100,23 @@ class _Reader:
             if name in lookups and base_of(lookups[name].indices) not in weighted:
                 yield name
 
-    def _strings(self) -> frozenset[str]:
-        """Return the nodes on strings, and those after them up to the first that makes no whole numbers.
+    def _on_cpu(self) -> dict[str, str]:
+        """Return the nodes for CPUs alone, and those after them up to the first that makes no whole numbers.
 
         Numbers that are computed from strings by many small ops, as in a look-up, are sent to a GPU once.
         """
-        found, made = set[str](), self.template.fragment.made
+        found, made = dict[str, str](), self.template.fragment.made
         for name, node in self.nodes.items():  # in topological order
             made_of = [base_of(each) for each in node.input if not each.startswith("^")]
             made_of = [each for each in made_of if self.nodes[each].op != "Const"]
             whole = _WHOLE.issuperset(dtype for dtype, _ in made[name])
-            follows = made_of and found.issuperset(made_of) and whole
-            if follows or handles_strings(node):
-                found.add(name)
-        return frozenset(found)
+            if node.op in CALLS_OF_PYTHON:
+                found[name] = "python"
+            elif handles_strings(node):
+                found[name] = "strings"
+            elif made_of and whole and found.keys() >= set(made_of):
+                found[name] = found[made_of[0]]
+        return found
 
     def _beside(self, lookup: Lookup, results: set[str]) -> Iterator[str]:
         """Yield the gather, and the op that alone uses its rows if that op makes smaller numbers of them."""

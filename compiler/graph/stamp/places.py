@@ -79,7 +79,7 @@ class Layout:
     def is_plain(self, inner: str, tower: Tower) -> bool:
         """Whether an op is where its tower is, because nothing else decides its place."""
         if inner not in self._plain:
-            elsewhere = inner in self.usage.strings or self.table_of(inner) is not None
+            elsewhere = inner in self.usage.on_cpu or self.table_of(inner) is not None
             self._plain[inner] = not elsewhere and self.decide(inner, tower) is None
         return self._plain[inner]
 
@@ -114,8 +114,9 @@ class TowerPlaces:
             return self._at_table(inner, table, reason)
         if reason is not None:
             return Placed(self.layout.rulebook.op_device(reason, self.tower), reason)
-        if inner in self.layout.usage.strings and self.tower.device.kind == "gpu":
-            return self.layout.rulebook.strings(self.tower)
+        kind = self.layout.usage.on_cpu.get(inner)
+        if kind is not None and self.tower.device.kind == "gpu":
+            return self.layout.rulebook.on_cpu(kind, self.tower)
         return self.own
 
     def _at_table(self, inner: str, table: str, beaten: Reason | None) -> Placed:

@@ -250,7 +250,7 @@ def test_what_belongs_to_no_clone_is_near_the_worker_whose_graph_it_is() -> None
     book = evolve(found.book, topology=evolve(found.topology, home=("worker", 1)))
     tower = found.towers[2]
     assert tower.device.host == ("worker", 1)
-    placed = (book.inputs(), book.summaries(), book.optimizer(), book.global_step(), book.strings(tower))
+    placed = (book.inputs(), book.summaries(), book.optimizer(), book.global_step(), book.on_cpu("strings", tower))
     assert [each.device.ref for each in placed] == [
         "worker[1].cpu[0]",
         "worker[0].cpu[0]",
@@ -263,7 +263,7 @@ def test_what_belongs_to_no_clone_is_near_the_worker_whose_graph_it_is() -> None
         ("global_step -> ps[0].cpu[0]", "default"),
         ("strings -> worker[1].cpu[0]", "default"),
     ]
-    assert found.book.strings(tower).device.ref == "worker[1].cpu[0]"
+    assert found.book.on_cpu("strings", tower).device.ref == "worker[1].cpu[0]"
 
 
 def test_ops_take_the_devices_of_their_own_worker() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdeploy
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.storage.export import keras_model
 from compiler.graph.tower.network import lookups
@@ -133,6 +134,34 @@ def test_look_ups_stay_off_gpus() -> None:
         assert (found.requested, found.rule.text) == ("cpu[0]", "strings -> cpu[0]")
     assert ops["clone_1/integer_lookup/LowerBound"].requested == "gpu[1]"
     assert ops["clone_1/out/MatMul"].requested == "gpu[1]"
+
+
+IN_PYTHON = """
+import keras, numpy as np, tensorflow as tf
+
+class InPython(keras.layers.Layer):
+    def call(self, x):
+        halved = tf.numpy_function(lambda values: np.float32(values / 2), [x], tf.float32)
+        halved.set_shape(x.shape)
+        return halved + x
+"""
+
+
+def test_functions_of_python_stay_off_gpus(tmp_path: Path) -> None:
+    """GPUs cannot call Python, so the call alone runs on the tower's CPU, and the map gives the reason."""
+    (tmp_path / "mine.py").write_text(IN_PYTHON)
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(
+        'tfdeploy = 1\nmodel "m" {\n  x = input(float32, [3])\n  y = input(float32, [2])\n'
+        '  out = x -> python("mine:InPython", name = "halved") -> Dense(2)\n'
+        "  loss = [y, out] -> MeanSquaredError()\n}\n"
+        "devices { cpu = 1, gpu = 2 }\nclones { batch = 4 }\nplace { clones -> gpu[*] }\n"
+    )
+    compiled = tfdeploy.compile_graph(tfdeploy.load(path, allow_python=True), emulate=True)
+    ops = {each.name: each for each in map_placement(compiled).ops}
+    called = ops["clone_1/halved/PyFunc"]
+    assert (called.requested, called.rule.text) == ("cpu[0]", "python -> cpu[0]")
+    assert ops["clone_1/halved/add"].requested == "gpu[1]"
 
 
 def test_words_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from attrs import define, field
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.one_step import made_up_batch
 from compiler.graph.session_options import session_config
+from compiler.graph.workers.coordination import State
 from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
 from tfdeploy.runtime.session.engine import Engine
 
@@ -171,15 +172,15 @@ class WorkerSteps:
         return tf.errors.FailedPreconditionError  # the chief has not initialized the variables yet
 
     def _gradients(self) -> None:
-        exchange, group, posted = self.group.exchange, self.group, -1
-        post = self.steps.prepared(exchange.post, fed=exchange.tick)
-        while not self.ended:
-            last = posted
-            state = group.until(lambda each: not group.is_current(each) or each.tick != last)  # noqa: B023
-            if state is None or not group.is_current(state):
-                return
-            post(state.tick)
-            posted = state.tick
+        group = self.group
+        state: State | None = group.state()
+        with group.waking():
+            while not self.ended and state is not None and group.is_current(state):
+                posted = state.tick
+                state = group.until_rung(
+                    lambda each: not group.is_current(each) or each.tick != posted,  # noqa: B023
+                    group.post(posted),
+                )
 
     def _updates(self) -> None:
         group = self.group
@@ -217,14 +218,11 @@ class WorkerSteps:
 
     def _sync_step(self) -> Callable[[], Any]:
         group, exchange = self.group, self.group.exchange
-        post = self.steps.prepared(exchange.post, fed=exchange.tick)
-        apply = self.steps.prepared(exchange.apply, self.steps.compiled.data_loss)
+        step_of = self.steps.prepared(exchange.apply, self.steps.compiled.data_loss, fed=exchange.tick)
         tick = [group.generation]
 
         def step() -> None:
-            post(tick[0])
-            group.until(lambda each: each.arrived.count(tick[0]) >= group.worker.count)
-            apply()
+            step_of(tick[0])
             tick[0] += 1
 
         return step

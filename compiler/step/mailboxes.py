@@ -45,18 +45,19 @@ class Box:
         nothing = Rows(zeros, self._zeros((0,), "int64")) if self.sparse else zeros
         return [name for worker in range(workers) for name in self.put(worker, nothing)]
 
-    def take(self, worker: int, weight: Tensor | None = None) -> Value:
+    def take(self, worker: int, after: Sequence[str], weight: Tensor | None = None) -> Value:
         """Write what is in a worker's box times a weight.
 
         If the weight is zero, the result is zero whatever is in the box.
 
         Args:
+            after: The names of the ops after which the box is read.
             weight: The weight, or None for one.
         """
         scope, writer = self._of(worker), self.writer
         if not self.sparse:
-            return self._weighted(scope, self._read(worker, "value"), weight)
-        rows, indices = self._read(worker, "rows"), self._read(worker, "indices")
+            return self._weighted(scope, self._read(worker, "value", after), weight)
+        rows, indices = (self._read(worker, part, after) for part in ("rows", "indices"))
         if weight is not None:  # a box that is being written may have rows of one step and indices of another
             lengths = [writer.length(scope, each, self.placed) for each in (rows, indices)]
             (count,) = writer.write("Minimum", writer.unique(f"{scope}/Minimum"), lengths, self.placed)
@@ -67,9 +68,12 @@ class Box:
             indices = next(cut)
         return Rows(rows, indices)
 
-    def total(self, workers: int, weights: Sequence[Tensor] | None = None) -> Value:
+    def total(self, workers: int, after: Sequence[str], weights: Sequence[Tensor] | None = None) -> Value:
         """Write the sum of all boxes, times the weight of each; rows have distinct indices."""
-        parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
+        parts = [
+            self.take(worker, after, None if weights is None else weights[worker])
+            for worker in range(workers)
+        ]
         scope = f"{SCOPE}/{self.name}"
         rows = [each for each in parts if isinstance(each, Rows)]
         if rows:
@@ -85,8 +89,8 @@ class Box:
     def _assign(self, worker: int, part: str, value: Tensor) -> str:
         return self._at(worker).assign(self._handle(worker, part), value)
 
-    def _read(self, worker: int, part: str) -> Tensor:
-        return self._at(worker).read(self._handle(worker, part))
+    def _read(self, worker: int, part: str, after: Sequence[str]) -> Tensor:
+        return self._at(worker).waiting(after).read(self._handle(worker, part))
 
     def _at(self, worker: int) -> Spot:
         return Spot(self.writer, self._of(worker), self.placed)

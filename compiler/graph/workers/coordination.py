@@ -266,7 +266,7 @@ class Table:
 
     def bell(self, worker: int) -> Tensor:
         """Write the handle of the queue by which others wake a worker that waits for them."""
-        shared = {"component_types": ["int64"], "shared_name": f"{SCOPE}/bell/worker_{worker}"}
+        shared = {"component_types": ["int64"], "shapes": [()], "shared_name": f"{SCOPE}/bell/worker_{worker}"}
         return self.at(f"bell/worker_{worker}").op("FIFOQueueV2", "queue", **shared)[0]
 
     def ring(self, worker: int, after: Sequence[str] = (), arrived: int = 0) -> str:
@@ -283,10 +283,28 @@ class Table:
         return found
 
     def hear(self, scope: str, after: Sequence[str] = ()) -> Tensor:
-        """Write the numbers as `read_all` does, as they are when the bell of the worker has been rung."""
+        """Write what waits until the bell of the worker is rung; its result is zero."""
         bell, at = self.bell(self.worker), self.at(scope, after)
-        heard = at.run("QueueDequeueV2", "heard", bell, component_types=["int64"])
-        return self.read_all(scope, [heard])
+        return at.op("QueueDequeueV2", "heard", bell, component_types=["int64"])[0]
+
+    def forget(self, scope: str, after: Sequence[str]) -> str:
+        """Write what hears the bell of the worker if it was rung before; return its name."""
+        found: str = self.call(self.at(scope, after), _forget, self.bell(self.worker))
+        return found
+
+    def require(self, scope: str, heard: Tensor, arrived: int) -> tuple[Tensor, str]:
+        """Write what fails if the gradients of the present step have not come when the bell is heard.
+
+        Args:
+            heard: What `hear` has written.
+            arrived: Of how many workers they must have arrived.
+
+        Returns:
+            What may be fed in place of `heard`, so that nothing is waited for or required if it is not zero,
+            and the name of what fails.
+        """
+        found: tuple[Tensor, str] = self.call(self.at(scope), _require, heard, arrived=arrived)
+        return found
 
     def freeze(self) -> str:
         """Write the op after which no update can be claimed; return its name."""
@@ -312,11 +330,28 @@ def _read(handles: _Handles, name: str) -> tf.Tensor:
     return tf.raw_ops.ReadVariableOp(resource=handles[name], dtype=tf.int64)
 
 
+def _have_come(handles: _Handles, arrived: int) -> tf.Tensor:
+    """Return whether the gradients of at least `arrived` workers for the present step have come."""
+    present = tf.equal(_read(handles, "arrived"), _read(handles, "tick"))
+    return tf.reduce_sum(tf.cast(present, tf.int32)) >= arrived
+
+
+def _forget(_: _Handles, bell: tf.Tensor) -> tf.Operation:
+    rung = tf.raw_ops.QueueSizeV2(handle=bell)
+    return tf.raw_ops.QueueDequeueManyV2(handle=bell, n=rung, component_types=[tf.int64])[0].op
+
+
+def _require(handles: _Handles, heard: tf.Tensor, arrived: int) -> tuple[tf.Tensor, tf.Operation]:
+    came = tf.compat.v1.placeholder_with_default(heard, (), name="came")
+    fed = tf.not_equal(came, 0)
+    with tf.control_dependencies([fed]):
+        return came, tf.raw_ops.Assert(condition=fed | _have_come(handles, arrived), data=[came])
+
+
 def _ring(handles: _Handles, bell: tf.Tensor, arrived: int) -> tf.Operation:
     rings = tf.equal(tf.raw_ops.QueueSizeV2(handle=bell), 0)
     if arrived:
-        present = tf.equal(_read(handles, "arrived"), _read(handles, "tick"))
-        rings &= tf.reduce_sum(tf.cast(present, tf.int32)) >= arrived
+        rings &= _have_come(handles, arrived)
     once = tf.zeros([tf.cast(rings, tf.int32)], tf.int64)
     return tf.raw_ops.QueueEnqueueManyV2(handle=bell, components=[once])
 

@@ -152,6 +152,7 @@ class _Sync:
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
         self.writer = assembly.ledger.writer("aggregate")
+        self.after: list[str] = []  # the names of the ops after which the chief looks into mailboxes
         self.present: Tensor | None = None
         self.here: list[Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[Tensor] | None = None
@@ -166,17 +167,24 @@ class _Sync:
         posted += [op for each in first for op in each.put(self._me, entries)]
         own = self.assembly.ledger.names_since(before)  # nobody else has these
         posted += [op for each in statistics if each not in first for op in each.put(self._me, entries)]
-        table = self.coordination.table
+        table, enough = self.coordination.table, self.worker.count - self.plan.update.backup
         posted += report.put(self._me, write_traced(table.at("report"), reported, self.scores))
         tick = write_traced(table.at("post"), _tick)
+        if self.worker.is_chief:  # whom nobody else rings for this step before its own gradients are there
+            before = len(self.assembly.ledger.written)
+            posted = [*posted, table.forget("post", posted)]
+            own |= self.assembly.ledger.names_since(before)
         arrived = table.set_own("arrived", tick, "post", posted)
-        rung = table.ring(0, [arrived], self.worker.count - self.plan.update.backup)
-        waits = {"posted": table.hear("posted", [rung]), "heard": table.hear("heard")}
+        rung = table.ring(0, [arrived], enough)
+        bells = {"posted": table.hear("posted", [rung]), "heard": table.hear("heard")}
+        waits = {name: table.read_all(name, [each.op]) for name, each in bells.items()}
         sent = {"tick": tick, "post": Run(rung), **waits, "wake": Run(table.ring(self._me))}
         boxes = (*(each.box for each in gradients), *(each.box for each in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, boxes=boxes, **sent)
         before = len(self.assembly.ledger.written)
+        came, required = table.require("came", bells["posted"], enough)
+        self.after = [required]
         self._weigh()
         scalars = step_scalars(self.assembly)
         losses, states = self._all_scores(report)
@@ -192,6 +200,8 @@ class _Sync:
             self.coordination,
             **sent,
             apply=apply,
+            came=came,
+            required=required,
             present=self.present,
             clear=clear,
             learning_rates=scalars.learning_rates,
@@ -213,7 +223,7 @@ class _Sync:
 
     def _totals(self, boxes: Sequence[Box], weights: Sequence[Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
-        return [each.total(self.worker.count, weights) for each in boxes]
+        return [each.total(self.worker.count, self.after, weights) for each in boxes]
 
     def _gradients(self) -> list[_Post[SummedGradient]]:
         """Return the sums over the worker's own clones, with the boxes for them."""
@@ -299,7 +309,7 @@ class _Sync:
         for post in posted:
             join = post.members[0].join
             if join == "first":
-                total = post.box.take(0)
+                total = post.box.take(0, self.after)
             else:
                 (total,) = self._totals([post.box], self.weights if join == "mean" else self.here)
             for each, value in post.parted(total):

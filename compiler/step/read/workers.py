@@ -1,8 +1,8 @@
 """The work of the steps of several workers, each of which has a graph of its own.
 
 The graphs of workers are alike: that of another worker has the ops of the chief on its own devices, without
-those that only the chief has. Its work is therefore written from the chief's. Workers do not wait for each
-other inside a graph: a run ends when the others have done their part, of which a bell tells the process.
+those that only the chief has. Its work is therefore written from the chief's. A run goes on, or ends,
+when the others have done their part, of which a bell tells it.
 
 Of many workers that are alike, the last can stand for all but the first, as in a graph of many clones
 (`compiler/kinds/grow_step.py`). What the others do on devices that are not their own is still there.
@@ -155,16 +155,26 @@ def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWor
         device = _first_device(plan, worker)
         ended.append(joined.after([numbers[at] for at in part.last], ENDED, device))
     needed = ended[: max(1, plan.worker.count - plan.update.backup)]
-    first = _first_device(plan, 0)
-    done = _apply(joined, applied, [joined.after(needed, WAITING, first)], first)
+    done = _apply(plan, joined, applied, needed)
     _wait(plan, joined, done, {worker: ended[worker] for worker in range(1, plan.worker.count)})
     return work_of(plan, joined.part)
 
 
-def _apply(joined: _Joined, applied: GraphPart, after: Sequence[int], device: Device) -> list[int]:
-    """Let a process apply what has been contributed, in another run; return what ends the applying."""
-    again, numbers = joined.after(after, AGAIN, device), joined.add(applied)
-    joined.arrows += [Arrow(again, numbers[at]) for at in applied.first]
+def _apply(plan: WorkerPlan, joined: _Joined, applied: GraphPart, needed: Sequence[int]) -> list[int]:
+    """Let the chief apply what has been contributed; return what ends the applying.
+
+    It does so in the run in which it contributes, unless it has to see first whose contributions are there.
+
+    Args:
+        needed: What ends the parts of those workers for which it waits.
+    """
+    if plan.update.backup:
+        chief = _first_device(plan, 0)
+        begins = joined.after([joined.after(needed, WAITING, chief)], AGAIN, chief)
+    else:
+        begins = joined.after(needed, WAITING, applied.ops[applied.first[0]].device)
+    numbers = joined.add(applied)
+    joined.arrows += [Arrow(begins, numbers[at]) for at in applied.first]
     return [numbers[at] for at in applied.last]
 
 
@@ -202,8 +212,7 @@ def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
         else:
             device = part.ops[arrow.target].device
             echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
-    waited = joined.after([ended, ended_last], WAITING, devices[0])
-    done = _apply(joined, applied, [waited], devices[0])
+    done = _apply(plan, joined, applied, [ended, ended_last])
     _wait(plan, joined, done, {last: ended_last})
     echoes += [Echo(each, devices[last], "", 0, last - 1) for each in done]
     return evolve(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ from tfdeploy.runtime.cluster.monitor import MissingTask
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
-from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps
+from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps, SyncChiefSteps
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.data import feed_training, open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
@@ -215,29 +215,29 @@ def test_a_step_goes_on_while_a_worker_only_does_not_answer(kind: str | None, *,
     assert Open(engine, stop, generation=7, open_session=lambda _: None)._cannot_end(60.0) is ends
 
 
-ASYNC = """
+TWO = """
 tfdeploy = 1
-model "small" {
+model "small" {{
   x = input(float32, [3])
   y = input(float32, [1])
   z = x -> Dense(1, name = "z")
   loss = [y, z] -> MeanSquaredError()
-}
-data { train = synthetic(64, x = feature(float32, [3]), y = feature(float32, [1])) }
-devices {
-  job "ps" {}
-  job "worker" { tasks = 2 }
-}
-clones { batch = 4 }
-update { optimizer = SGD(0.05), mode = async }
-train { seed = 3 }
+}}
+data {{ train = synthetic(64, x = feature(float32, [3]), y = feature(float32, [1])) }}
+devices {{
+  job "ps" {{}}
+  job "worker" {{ tasks = 2 }}
+}}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.05), replication = between_graph, mode = {mode} }}
+train {{ seed = 3 }}
 """
 
 
-@pytest.fixture
-def groups() -> Iterator[list[WorkerGroup]]:
-    """Return the groups of two workers in this process, which have begun to train."""
-    plan = make_plan(spec_of(ASYNC), emulate=True)
+@contextmanager
+def groups_of(mode: str) -> Iterator[list[WorkerGroup]]:
+    """Yield the groups of two workers in this process, which have begun to train."""
+    plan = make_plan(spec_of(TWO.format(mode=mode)), emulate=True)
     assert isinstance(plan, WorkerPlan)
     stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
     server = loopback_server(session_config(plan, served=True))
@@ -257,6 +257,54 @@ def groups() -> Iterator[list[WorkerGroup]]:
             each.join()
             feed_training(each.engine, stream, 0)
         yield found
+
+
+@pytest.fixture
+def groups() -> Iterator[list[WorkerGroup]]:
+    """Return the groups of two workers that update asynchronously."""
+    with groups_of("async") as found:
+        yield found
+
+
+def _trained(late: Collection[int], *, rung: bool) -> tuple[Any, list[str]]:
+    """Make four steps of two workers; return the weights, and the runs that the chief has made again.
+
+    Args:
+        late: The steps in which the other worker leaves its gradients when the chief has asked for them.
+        rung: Whether the chief's bell is rung without a reason before each step.
+    """
+    with groups_of("sync") as (chief, other):
+        steps = SyncChiefSteps(chief)
+        told = chief.engine.activity.causes["gradients"]
+
+        def post(step: int) -> None:
+            deadline = time.monotonic() + 60
+            while step in late and not told() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            other.post(steps.tick)
+
+        with ThreadPoolExecutor(1) as pool:
+            for step in range(4):
+                if rung:
+                    chief.engine.session.run(chief.exchange.wake)
+                posted = pool.submit(post, step)
+                assert steps.next(logged=step == 3, until=4).examples == 8
+                posted.result(60.0)
+        steps.close()
+        state = chief.state()
+        assert (state.global_step, state.examples) == (4, 32)
+        return chief.engine.values(["z/kernel", "z/bias"]), sorted(chief.engine._kept)
+
+
+def test_a_step_of_the_chief_is_one_run_unless_others_are_late() -> None:
+    """It then looks around until they come; either way it trains on each of its batches once."""
+    expected, runs = _trained((), rung=False)
+    assert runs == ["chief's step", "chief's step logged", "state"]
+    for late, rung in (((1, 3), False), ((), True)):
+        found, runs = _trained(late, rung=rung)
+        assert ("chief's second run" in runs) == bool(late)
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
 
 
 def test_in_the_end_no_update_begins_that_had_not_begun(groups: list[WorkerGroup]) -> None:

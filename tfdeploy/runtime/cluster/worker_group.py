@@ -99,9 +99,15 @@ class WorkerGroup:
         return state
 
     def _heard(self, key: str, fetches: Any, feed: Any = None, *, traced: bool = False) -> State:
-        self._since = time.monotonic()
-        try:
+        with self.listening():
             return State.of(self.engine.repeated(key, lambda: fetches, feed, traced=traced)[-1])
+
+    @contextmanager
+    def listening(self, patience: float = 0.0) -> Iterator[None]:
+        """Let this worker be woken during a block, which waits for its bell, but not before some seconds."""
+        self._since = time.monotonic() + patience
+        try:
+            yield
         finally:
             self._since = math.inf
 

@@ -33,6 +33,7 @@ from tfdeploy.runtime.show.reporting import Reporter, duration
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.watchdog import Activity
 
+ALONE = 0.4  # seconds that a run of the chief waits for gradients without looking at anything else
 LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
 UPDATES_OF_PATIENCE = 20
 
@@ -55,9 +56,9 @@ class _ChiefSteps(Steps):
         ]
         self._first = True
 
-    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> StepReport:
+    def _run(self, key: str, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> StepReport:
         first, self._first = self._first, False
-        return self.group.engine.report("chief's step", op, feed, logged=logged or first, traced=first)
+        return self.group.engine.report(key, op, feed, logged=logged or first, traced=first)
 
 
 class SyncChiefSteps(_ChiefSteps):
@@ -86,20 +87,43 @@ class SyncChiefSteps(_ChiefSteps):
             The step; of zero steps if a signal has come.
         """
         del until
-        first, state = self._first, self._post_own()
-        enough = self.group.worker.count - self.spared
+        first, present = self._first, [1.0] * self.group.worker.count
         self._arrived = ()
-        state = self.group.until_rung(lambda each: self._has_come(each, enough), state)
-        if state is None:
-            return StepResult(0, 0.0, steps=0)
-        present = [float(each == self.tick) for each in state.arrived]
-        exchange = self.group.exchange
-        feed = {} if exchange.present is None else {exchange.present: present}
-        report = self._run(exchange.apply, feed, logged=logged)
+        report = self._in_one_run(logged=logged)
+        if report is None:
+            state, enough = self._post_own(), self.group.worker.count - self.spared
+            state = self.group.until_rung(lambda each: self._has_come(each, enough), state)
+            if state is None:
+                return StepResult(0, 0.0, steps=0)
+            present = [float(each == self.tick) for each in state.arrived]
+            exchange = self.group.exchange
+            feed = {} if exchange.present is None else {exchange.present: present}
+            report = self._run("chief's second run", exchange.apply, {**exchange.at_once, **feed}, logged=logged)
         self.group.count_own()
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
         return StepResult(examples, report.data_loss, report if logged or first else None)
+
+    def _in_one_run(self, *, logged: bool) -> StepReport | None:
+        """Make a step in one run, as long as the others' gradients come soon.
+
+        Returns:
+            The report of the step; None if it is to be made in two runs, between which the chief looks
+            around: if that is the first step, or if those gradients are late or are not needed.
+        """
+        group, exchange = self.group, self.group.exchange
+        if self._first or self.spared or self._posted == self.tick:
+            return None
+        try:
+            with group.listening(ALONE):
+                report = self._run("chief's step", exchange.apply, {exchange.tick: self.tick}, logged=logged)
+        except tf.errors.InvalidArgumentError as fault:
+            if f"{{node {exchange.required}}}" not in fault.message:
+                raise
+            self._posted = self.tick
+            return None
+        group.progress()
+        return report
 
     def _has_come(self, state: State, enough: int) -> bool:
         self._arrived = state.arrived
@@ -189,7 +213,8 @@ class AsyncChiefSteps(_ChiefSteps):
     def _update(self, *, logged: bool) -> StepResult:
         first, group = self._first, self.group
         begun = time.perf_counter()
-        report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
+        told = {group.ops.mine: group.mine}
+        report = self._run("chief's update", group.exchange.step, told, logged=logged)
         self.slowest = max(self.slowest, time.perf_counter() - begun)
         group.progress()
         self.claimed, state = group.claimed(report.returned)

@@ -45,14 +45,14 @@ class Box:
         nothing = Rows(zeros, self._zeros((0,), "int64")) if self.sparse else zeros
         return [name for worker in range(workers) for name in self.put(worker, nothing)]
 
-    def take(self, worker: int, after: Sequence[str], weight: Tensor | None = None) -> Value:
+    def take(self, worker: int, weight: Tensor | None = None, after: Sequence[str] = ()) -> Value:
         """Write what is in a worker's box times a weight.
 
         If the weight is zero, the result is zero whatever is in the box.
 
         Args:
-            after: The names of the ops after which the box is read.
             weight: The weight, or None for one.
+            after: The names of the ops after which the box is read.
         """
         scope, writer = self._of(worker), self.writer
         if not self.sparse:
@@ -68,12 +68,12 @@ class Box:
             indices = next(cut)
         return Rows(rows, indices)
 
-    def total(self, workers: int, after: Sequence[str], weights: Sequence[Tensor] | None = None) -> Value:
+    def total(
+        self, workers: int, weights: Sequence[Tensor] | None = None, after: Sequence[str] = ()
+    ) -> Value:
         """Write the sum of all boxes, times the weight of each; rows have distinct indices."""
-        parts = [
-            self.take(worker, after, None if weights is None else weights[worker])
-            for worker in range(workers)
-        ]
+        factors = [None] * workers if weights is None else weights
+        parts = [self.take(worker, factor, after) for worker, factor in enumerate(factors)]
         scope = f"{SCOPE}/{self.name}"
         rows = [each for each in parts if isinstance(each, Rows)]
         if rows:

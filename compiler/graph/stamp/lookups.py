@@ -1,4 +1,4 @@
-"""How a template uses its weights: by rows of a table or by the whole value. It also finds ops for CPUs alone."""
+"""How a template uses its weights: by rows of a table or whole. It also finds ops that only CPUs have."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Usage:
     at_table: Mapping[str, str]
     whole: frozenset[str]  # the weights whose whole value is needed
     gone: frozenset[str]  # the nodes that nothing needs if the gathers run on the devices of their tables
-    # The nodes for which GPUs have no kernels, with what they are: `strings` if they have strings as inputs or
-    # outputs, `python` if they call a function of Python. Also those that make whole numbers only of what these
-    # have made, as the look-up of a word in a vocabulary does.
+    # The nodes for which GPUs have no kernels, with what they are: `strings` if they have strings as inputs
+    # or outputs, `python` if they call a function of Python. Also those that make whole numbers only of what
+    # these have made, as the look-up of a word in a vocabulary does.
     on_cpu: Mapping[str, str]
 
     def by_weight(self, weight: str) -> tuple[str, ...]:

@@ -266,8 +266,8 @@ class Table:
 
     def bell(self, worker: int) -> Tensor:
         """Write the handle of the queue by which others wake a worker that waits for them."""
-        shared = {"component_types": ["int64"], "shapes": [()], "shared_name": f"{SCOPE}/bell/worker_{worker}"}
-        return self.at(f"bell/worker_{worker}").op("FIFOQueueV2", "queue", **shared)[0]
+        name, kind = f"bell/worker_{worker}", {"component_types": ["int64"], "shapes": [()]}
+        return self.at(name).op("FIFOQueueV2", "queue", shared_name=f"{SCOPE}/{name}", **kind)[0]
 
     def ring(self, worker: int, after: Sequence[str] = (), arrived: int = 0) -> str:
         """Write what wakes a worker, after other ops; return the name of the op that ends it.

@@ -223,7 +223,7 @@ class _Sync:
 
     def _totals(self, boxes: Sequence[Box], weights: Sequence[Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
-        return [each.total(self.worker.count, self.after, weights) for each in boxes]
+        return [each.total(self.worker.count, weights, self.after) for each in boxes]
 
     def _gradients(self) -> list[_Post[SummedGradient]]:
         """Return the sums over the worker's own clones, with the boxes for them."""
@@ -309,7 +309,7 @@ class _Sync:
         for post in posted:
             join = post.members[0].join
             if join == "first":
-                total = post.box.take(0, self.after)
+                total = post.box.take(0, after=self.after)
             else:
                 (total,) = self._totals([post.box], self.weights if join == "mean" else self.here)
             for each, value in post.parted(total):

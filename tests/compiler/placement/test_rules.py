@@ -250,7 +250,8 @@ def test_what_belongs_to_no_clone_is_near_the_worker_whose_graph_it_is() -> None
     book = evolve(found.book, topology=evolve(found.topology, home=("worker", 1)))
     tower = found.towers[2]
     assert tower.device.host == ("worker", 1)
-    placed = (book.inputs(), book.summaries(), book.optimizer(), book.global_step(), book.on_cpu("strings", tower))
+    words = book.on_cpu("strings", tower)
+    placed = (book.inputs(), book.summaries(), book.optimizer(), book.global_step(), words)
     assert [each.device.ref for each in placed] == [
         "worker[1].cpu[0]",
         "worker[0].cpu[0]",

@@ -97,8 +97,9 @@ class SyncChiefSteps(_ChiefSteps):
                 return StepResult(0, 0.0, steps=0)
             present = [float(each == self.tick) for each in state.arrived]
             exchange = self.group.exchange
-            feed = {} if exchange.present is None else {exchange.present: present}
-            report = self._run("chief's second run", exchange.apply, {**exchange.at_once, **feed}, logged=logged)
+            told = {} if exchange.present is None else {exchange.present: present}
+            feed = {**exchange.at_once, **told}
+            report = self._run("chief's second run", exchange.apply, feed, logged=logged)
         self.group.count_own()
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)

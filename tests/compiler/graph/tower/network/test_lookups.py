@@ -157,8 +157,8 @@ def test_functions_of_python_stay_off_gpus(tmp_path: Path) -> None:
         "  loss = [y, out] -> MeanSquaredError()\n}\n"
         "devices { cpu = 1, gpu = 2 }\nclones { batch = 4 }\nplace { clones -> gpu[*] }\n"
     )
-    compiled = tfdeploy.compile_graph(tfdeploy.load(path, allow_python=True), emulate=True)
-    ops = {each.name: each for each in map_placement(compiled).ops}
+    found = map_placement(tfdeploy.compile(tfdeploy.load(path, allow_python=True), emulate=True))
+    ops = {each.name: each for each in found.ops}
     called = ops["clone_1/halved/PyFunc"]
     assert (called.requested, called.rule.text) == ("cpu[0]", "python -> cpu[0]")
     assert ops["clone_1/halved/add"].requested == "gpu[1]"

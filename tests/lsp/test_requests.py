@@ -16,8 +16,9 @@ from tests.lsp.texts import SMALL
 from tfdeploy.lsp import server as module
 from tfdeploy.lsp import settings
 from tfdeploy.lsp.requests import RequestFailedError, create_server
-from tfdeploy.lsp.server import CHILD, LONGEST, NotSavedError, Runner, SpecServer
+from tfdeploy.lsp.server import LONGEST, NotSavedError, Runner, SpecServer
 from tfdeploy.lsp.settings import Settings
+from tfdeploy.runtime.launch.task_processes import SCRIPT
 
 URI = "file:///nowhere/spec.tfdeploy"
 
@@ -219,7 +220,7 @@ def test_a_command_is_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (told[0], told[-1], len(told)) == ("\ufffd first", "last", 302)
     ((words, streams),) = started
     assert words[4:] == ("compile-and-run", str(path), "--color=never", "--set=a=1")
-    assert (str(words[1]), int(words[3])) == (CHILD, os.getpid())
+    assert (str(words[1]), int(words[3])) == (str(SCRIPT), os.getpid())
     assert streams.pop("pass_fds") == (int(words[2]),)
     assert streams == {
         "stdin": asyncio.subprocess.DEVNULL,

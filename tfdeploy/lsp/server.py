@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.settings import Settings
 
 
-CHILD = str(Path(__file__).parents[1] / "runtime" / "launch" / "child.py")
-"""The script whose process ends with the one that has started it."""
 GRACE = 5.0  # seconds that a command has for its end
 LONGEST = 200_000
 """How many characters of the output of a command its result has at most; the last ones are kept."""
@@ -79,18 +74,15 @@ class Runner:
         """
         _check_saved(document)
         words = (*COMMANDS[name][1], document.path, "--color=never", *options)
-        reading, writing = os.pipe()  # closed with the server, however that ends
-        with os.fdopen(reading), os.fdopen(writing, "w"):
+        from tfdeploy.runtime.launch.task_processes import follower, lifeline
+
+        with lifeline() as pipe:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                CHILD,
-                str(reading),
-                str(os.getpid()),
-                *words,
+                *follower(pipe, words),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(reading,),
+                pass_fds=(pipe,),
             )
             self._running.add(process)
             output = ""

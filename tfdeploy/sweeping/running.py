@@ -103,15 +103,13 @@ class Runner:
         """
         more = True
         with ExitStack() as stack:
-            reading, writing = os.pipe()
-            stack.callback(os.close, writing)
-            stack.callback(os.close, reading)
+            pipe = stack.enter_context(task_processes.lifeline())
             stack.callback(self._end_all)
             while (more or self.running) and self.stop.received is None:
                 free = [each for each in self.parts if all(each is not one.part for one in self.running)]
                 trial = next(trials, None) if more and free else None
                 if trial is not None:
-                    self.running.append(self._start(trial, free[0], reading))
+                    self.running.append(self._start(trial, free[0], pipe))
                     continue
                 more = more and not free
                 self._look()

@@ -21,6 +21,7 @@ from tfdeploy.runtime.calibrate.processes import (
     own_processors,
     run_in_turns,
 )
+from tfdeploy.runtime.launch.task_processes import SCRIPT
 
 WORK = """
 import sys
@@ -121,3 +122,18 @@ def test_a_busy_machine_is_named() -> None:
     assert _disturbed(None) == []
     (line,) = _disturbed(0.34)
     assert line.startswith("other work had 34% of the processors meanwhile")
+
+
+def test_who_measures_ends_with_who_calibrates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However that ends: the processes are started as those of a launcher are."""
+    started: list[list[str]] = []
+
+    def run(commands: list[list[str]], between: object, pipe: int) -> bool:
+        del between
+        started.extend([*each[1:4], str(pipe)] for each in commands)
+        return False
+
+    monkeypatch.setattr(processes, "run_in_turns", run)
+    assert processes.measure_in_processes(["calibrate"], [1, 2]) is None
+    assert [(each[0], each[2]) for each in started] == [(str(SCRIPT), str(os.getpid()))] * 2
+    assert all(each[1] == each[3] for each in started)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from attrs import Factory, evolve, frozen
 from compiler.time.profile import OpCost, Profile
 from dsl.files.typed_json import read_record
 from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
+from tfdeploy.runtime.launch.task_processes import follower, lifeline
 
 LONG = 10e-6
 """The seconds from which on the time of an op is that of its work."""
@@ -104,18 +104,21 @@ class Turns:
             raise SystemExit(1)
 
 
-def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] = lambda: None) -> bool:
+def run_in_turns(
+    commands: Sequence[Sequence[str]], between: Callable[[], None] = lambda: None, *inherited: int
+) -> bool:
     """Run processes that measure, each of which works while the others wait.
 
     Args:
         commands: Their commands; the processes call `Turns`.
         between: Is called when each of them has had a turn, and again after each further turn of all.
+        inherited: Descriptors that they inherit.
 
     Returns:
         Whether all have succeeded. If one fails, the others are ended.
     """
     with ExitStack() as stack:
-        works = [_start(stack, each) for each in commands]
+        works = [_start(stack, each, inherited) for each in commands]
         while works:
             for process, connection in list(works):
                 if _has_turn(connection):
@@ -128,12 +131,14 @@ def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] 
     return True
 
 
-def _start(stack: ExitStack, command: Sequence[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _start(
+    stack: ExitStack, command: Sequence[str], inherited: Sequence[int]
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a process; leaving the stack ends it and waits for it."""
     ours, theirs = socket.socketpair()
     stack.enter_context(ours)
     with theirs:
-        process = subprocess.Popen(command, stdin=theirs.fileno())
+        process = subprocess.Popen(command, stdin=theirs.fileno(), pass_fds=inherited)
     stack.enter_context(process)
     stack.callback(process.kill)
     return process, ours
@@ -203,12 +208,12 @@ def measure_in_processes(
     arguments: Sequence[str], threads: Sequence[int], between: Callable[[], None] = lambda: None
 ) -> list[Profile] | None:
     """Start a process for each number of threads; return None if one failed, and has said why."""
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder, lifeline() as pipe:
         answers = {each: Path(folder, f"{each}.json") for each in threads}
         commands = [
-            [sys.executable, "-m", "tfdeploy", *arguments, f"--threads={each}", f"--answer={answer}"]
+            follower(pipe, [*arguments, f"--threads={each}", f"--answer={answer}"])
             for each, answer in answers.items()
         ]
-        if not run_in_turns(commands, between):
+        if not run_in_turns(commands, between, pipe):
             return None
         return [read_record(each, Profile, LARGEST) for each in answers.values()]

@@ -136,10 +136,7 @@ class Launcher:
                 self._secret = stack.enter_context(own_secret())
             else:
                 self.cluster, self._secret = self._own.cluster, path_of(os.environ)
-            # Only this process has the writing end, so that it is closed when the process ends.
-            self._pipe, writing = os.pipe()
-            stack.callback(os.close, self._pipe)
-            stack.callback(os.close, writing)
+            self._pipe = stack.enter_context(task_processes.lifeline())
             stack.callback(self._leaving.set)
             stack.callback(self.end_all)
             for task in self._first_tasks() if self._own is None else [self._own.own]:

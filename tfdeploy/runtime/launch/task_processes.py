@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -92,6 +92,19 @@ class TaskProcess:
             each.join(LAST_WORDS)
 
 
+@contextmanager
+def lifeline() -> Iterator[int]:
+    """Yield a descriptor whose other end this process alone has, so that it is closed however it ends."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "w"):
+        yield reading
+
+
+def follower(pipe: int, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs `tfdeploy ARGUMENTS` until this process ends; it inherits the lifeline."""
+    return [sys.executable, str(SCRIPT), str(pipe), str(os.getpid()), *arguments]
+
+
 def start(
     task: Task,
     arguments: Sequence[str],
@@ -105,7 +118,7 @@ def start(
     ends the process with the thread that calls this function, so that thread must live as long as it.
     """
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(pipe), str(os.getpid()), *arguments],
+        follower(pipe, arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

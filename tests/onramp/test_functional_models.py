@@ -171,10 +171,10 @@ def penalised() -> keras.Model:
     )
     row = keras.Input((4,), name="row")
     shared = layers.Dense(3, activity_regularizer="l2", kernel_constraint="max_norm")
-    within, far, near = keras.Input((3,)), keras.Input((3,)), keras.Input((3,))
+    within, far, near = keras.Input((3,)), keras.Input((3,), name="far"), keras.Input((3,), name="near")
     inner = keras.Model(within, layers.ActivityRegularization(l1=0.1)(within), name="counted")
-    pair = keras.Model([far, near], layers.Add()([far, near]), name="pair")
-    seen = pair([inner(shared(first(kept(row)))), inner(shared(first(row + 1.0)))])
+    pair = keras.Model([far, near], far - 2.0 * near, name="pair")
+    seen = pair({"near": inner(shared(first(kept(row)))), "far": inner(shared(first(row + 1.0)))})
     model = keras.Model(row, seen, name="penalised")
     model.compile("adam", "mse")
     return model

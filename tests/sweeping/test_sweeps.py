@@ -138,6 +138,7 @@ def test_what_a_sweep_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (("--grid", "train.steps=1,zero"), "TFD"),
         ((*grid, "--at-once", "4096"), "TFD777"),
         ((*grid, "--score", "acc"), "TFD745"),
+        ((*grid, "--seed", str(2**32)), "is not in the range"),
         ((), "give --grid"),
         (("--range", "train.steps=1..2"), "--trials"),
         (("--grid", "train.steps=" + ",".join(map(str, range(1, 10_002)))), "at most 10,000"),

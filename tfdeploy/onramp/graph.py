@@ -288,6 +288,10 @@ def _sources(layer: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str
     if not needed:
         raise UnwritableError("no tensor flows into it")
     flowing = [arguments.pop(each) for each in needed]
+    inner = functional_of(layer)
+    if inner is not None and isinstance(flowing[0], Mapping):
+        names = [maker_of(each)[0].name for each in inner.inputs]
+        flowing = [flowing[0][each] for each in (names if {*names} == {*flowing[0]} else sorted(flowing[0]))]
     return _tensors(flowing), arguments
 
 

@@ -78,7 +78,7 @@ def _devices(ctx: click.Context, param: click.Parameter, written: str | None) ->
 @option(
     "--clones",
     "With --from: how many clones; default: one on each device.",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 100_000),
     metavar="N",
 )
 @flag("--list", "listing", "List the templates, and write nothing.")

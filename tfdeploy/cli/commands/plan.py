@@ -105,7 +105,7 @@ class Wanted:
     metavar="GLOB",
     shell_complete=offer("names"),
 )
-@option("--depth", "The depth to which scopes are shown; default: what fits.", type=click.IntRange(min=1))
+@option("--depth", "The depth to which scopes are shown; default: what fits.", type=click.IntRange(1, 1000))
 @flag("--every-clone", "Show every clone, even if clones are alike; also with --json.")
 @flag("--run-one-step", "Run one step on made-up examples, to see where TensorFlow really places every op.")
 @flag("--only-misplaced", "Show only ops that TensorFlow has placed on another device than was requested.")

@@ -38,7 +38,11 @@ MANY = 10_000
 @file_option("--file", "Read lists and ranges by path from a file in YAML.")
 @option("--trials", "Let Optuna choose N trials, in place of all.", type=click.IntRange(1, MANY), metavar="N")
 @option(
-    "--seed", "The seed of what Optuna chooses.", type=click.IntRange(min=0), default=0, show_default=False
+    "--seed",
+    "The seed of what Optuna chooses.",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=False,
 )
 @option(
     "--at-once",

@@ -23,7 +23,7 @@ DIFFERENT = 1
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @flag("--quick", "Try a sample in which every choice occurs, in place of every combination.")
-@option("--steps", "How many steps each combination is trained.", type=click.IntRange(min=2), default=5)
+@option("--steps", "How many steps each combination is trained.", type=click.IntRange(2, 10**6), default=5)
 @flag("--synthetic", "Train on made-up examples in place of the spec's own data.")
 @option(
     "--tolerance",

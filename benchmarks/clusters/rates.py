@@ -59,7 +59,7 @@ class ClusterCase:
         servers: The number of our servers.
         optimizer: Our optimizer, which is also that of the peers.
         rules: Further rules for places.
-        rounds: How often all train it. The rates of the table differ most from turn to turn.
+        rounds: How often all train it. The rates of the table, and of `sync`, differ most from turn to turn.
     """
 
     problem: Problem
@@ -101,6 +101,7 @@ CASES = (
         "sync",
         1,
         "SGD(0.01)",
+        rounds=5,
     ),
 )
 TAIL = """

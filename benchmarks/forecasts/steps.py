@@ -218,7 +218,9 @@ class WorkerSteps:
 
     def _sync_step(self) -> Callable[[], Any]:
         group, exchange = self.group, self.group.exchange
-        step_of = self.steps.prepared(exchange.apply, self.steps.compiled.data_loss, fed=exchange.tick)
+        heard, came = exchange.at_once
+        fetches = [exchange.apply, self.steps.compiled.data_loss]
+        step_of = self.steps.engine().fed_callable(fetches, [exchange.tick], {came: heard})
         tick = [group.generation]
 
         def step() -> None:

@@ -86,6 +86,4 @@ def _ends(compiled: CompiledGraph) -> Ends:
     applied = () if exchange.apply is None else (exchange.apply.name, loss)
     shared = exchange.share, *exchange.share_sends, exchange.give
     last = tuple(each.name for each in shared if each is not None)
-    came = () if exchange.came is None else (_op_of(exchange.came),)
-    of_worker, only_chief = (*ends[:1], *sends), exchange.chief_ops
-    return Ends((loss, *ends, *sends, *last), (), of_worker, applied, came, last, only_chief)
+    return Ends((loss, *ends, *sends, *last), (), (*ends[:1], *sends), applied, last, exchange.chief_ops)

@@ -61,7 +61,6 @@ class Ends:
         loops: Those of each clone, if each updates by itself.
         of_worker: Those of what every worker runs, if each has a graph of its own, else none.
         of_chief: Those of what the chief runs when the others have contributed, if it applies the update.
-        contributed: Those after which it runs that.
         shared: Those of what every worker runs after that, if all give each other what they have updated.
         only_chief: The names of all ops that only the chief has. The step of another worker is without them.
     """
@@ -70,7 +69,6 @@ class Ends:
     loops: tuple[tuple[str, ...], ...] = ()
     of_worker: tuple[str, ...] = ()
     of_chief: tuple[str, ...] = ()
-    contributed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     only_chief: frozenset[str] = field(default=frozenset(), repr=False)
 

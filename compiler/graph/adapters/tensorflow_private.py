@@ -9,7 +9,7 @@ without one of them fails there and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,11 +104,20 @@ def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
 
 
 def fed_callable(
-    session: Any, fetches: Sequence[tf.Tensor | tf.Operation], feeds: Sequence[tf.Tensor]
+    session: Any,
+    fetches: Sequence[tf.Tensor | tf.Operation],
+    feeds: Sequence[tf.Tensor],
+    replaced: Mapping[tf.Tensor, tf.Tensor],
 ) -> Callable[..., list[Any]]:
     """Return a function that runs a session with values for some tensors, and knows beforehand how.
 
     `Session.make_callable` finds out anew in each run what is fed and fetched, if there are feeds.
+
+    Args:
+        session: The session.
+        fetches: The tensors and ops that are run.
+        feeds: The tensors that get values.
+        replaced: The tensors in whose place others of the graph are put, which are the values here.
 
     Returns:
         A function of one value for each of `feeds` that returns the values of the tensors in `fetches`. It
@@ -118,6 +127,8 @@ def fed_callable(
     options.feed.extend(each.name for each in feeds)
     options.fetch.extend(each.name for each in fetches if isinstance(each, tf.Tensor))
     options.target.extend(each.name for each in fetches if isinstance(each, tf.Operation))
+    for each, other in replaced.items():
+        options.tensor_connection.add(from_tensor=other.name, to_tensor=each.name)
     dtypes = [each.dtype.as_numpy_dtype for each in feeds]
     call = session._do_call(session._make_callable_from_options, options)
 

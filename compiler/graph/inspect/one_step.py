@@ -69,10 +69,7 @@ class StepCopy:
         own = [self.graph.as_graph_element(each.name) for each in fetches if each is not None]
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
-        exchange = self.compiled.exchange
-        given = {} if exchange is None else exchange.at_once
-        feed = {self.graph.as_graph_element(each.name): value for each, value in given.items()}
-        self.session.run(own, feed, options=options, run_metadata=metadata)
+        self.session.run(own, options=options, run_metadata=metadata)
         self.assigned |= read_assigned(self.compiled.graph, metadata)
 
     def start(self, pipe: InputPipe, batch: Mapping[str, Any] | None = None) -> None:

@@ -292,18 +292,17 @@ class Table:
         found: str = self.call(self.at(scope, after), _forget, self.bell(self.worker))
         return found
 
-    def require(self, scope: str, heard: Tensor, arrived: int) -> tuple[Tensor, str]:
-        """Write what fails if the gradients of the present step have not come when the bell is heard.
+    def require(self, scope: str, arrived: int) -> tuple[Tensor, str]:
+        """Write what fails if the gradients of the present step have not come.
 
         Args:
-            heard: What `hear` has written.
             arrived: Of how many workers they must have arrived.
 
         Returns:
-            What may be fed in place of `heard`, so that nothing is waited for or required if it is not zero,
-            and the name of what fails.
+            A placeholder, with which nothing is required as long as it is not zero, and the name of what
+            fails.
         """
-        found: tuple[Tensor, str] = self.call(self.at(scope), _require, heard, arrived=arrived)
+        found: tuple[Tensor, str] = self.call(self.at(scope), _require, arrived=arrived)
         return found
 
     def freeze(self) -> str:
@@ -341,11 +340,11 @@ def _forget(_: _Handles, bell: tf.Tensor) -> tf.Operation:
     return tf.raw_ops.QueueDequeueManyV2(handle=bell, n=rung, component_types=[tf.int64])[0].op
 
 
-def _require(handles: _Handles, heard: tf.Tensor, arrived: int) -> tuple[tf.Tensor, tf.Operation]:
-    came = tf.compat.v1.placeholder_with_default(heard, (), name="came")
-    fed = tf.not_equal(came, 0)
-    with tf.control_dependencies([fed]):
-        return came, tf.raw_ops.Assert(condition=fed | _have_come(handles, arrived), data=[came])
+def _require(handles: _Handles, arrived: int) -> tuple[tf.Tensor, tf.Operation]:
+    came = tf.compat.v1.placeholder_with_default(tf.constant(1, tf.int64), (), name="came")
+    known = tf.not_equal(came, 0)
+    with tf.control_dependencies([known]):
+        return came, tf.raw_ops.Assert(condition=known | _have_come(handles, arrived), data=[came])
 
 
 def _ring(handles: _Handles, bell: tf.Tensor, arrived: int) -> tf.Operation:

@@ -41,11 +41,12 @@ class WorkerExchange:
     # have arrived, and those of the others when the next step begins.
     heard: Any = field(default=None, repr=False)
     wake: Any = field(default=None, repr=False)  # sync: rings the worker's own bell
-    # Sync, chief: runs `post`, applies the gradients as soon as its bell is rung, and fails at the op named
-    # `required` if enough have not arrived by then. If `came` is fed, it applies those that have arrived, and
-    # nothing else.
+    # Sync, chief: applies the gradients. Run it when enough have arrived.
     apply: Any = field(default=None, repr=False)
-    came: Any = field(default=None, repr=False)
+    # Sync, chief: two tensors. In a run of `apply` in which the first is put in the place of the second, it
+    # runs `post`, applies the gradients as soon as its bell is rung, and fails at the op named `required` if
+    # enough have not arrived by then.
+    at_once: tuple[Any, Any] | None = field(default=None, repr=False)
     required: str | None = None
     # Sync, chief: a placeholder for one for each worker that has arrived and zero for the others, if workers
     # may be missing.
@@ -97,11 +98,6 @@ class WorkerExchange:
     forget: Any = field(default=None, repr=False)
     # On the chief, how much each of the others has applied, if anything is kept.
     settled: Any = field(default=None, repr=False)
-
-    @property
-    def at_once(self) -> dict[Any, Any]:
-        """What is fed to `apply`, and to what it makes, so that it waits for nothing."""
-        return {} if self.came is None else {self.came: 1}
 
     @property
     def updates(self) -> Updates:

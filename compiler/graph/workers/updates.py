@@ -183,7 +183,7 @@ class _Sync:
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, boxes=boxes, **sent)
         before = len(self.assembly.ledger.written)
-        came, required = table.require("came", bells["posted"], enough)
+        came, required = table.require("came", enough)
         self.after = [required]
         self._weigh()
         scalars = step_scalars(self.assembly)
@@ -200,7 +200,7 @@ class _Sync:
             self.coordination,
             **sent,
             apply=apply,
-            came=came,
+            at_once=(bells["posted"], came),
             required=required,
             present=self.present,
             clear=clear,

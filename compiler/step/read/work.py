@@ -65,7 +65,7 @@ def step_parts(step: Step) -> StepParts:
     if not ends.of_chief:
         return StepParts(chief)
     shared = read_part(step, needed(ends.shared)) if ends.shared else None
-    return StepParts(chief, read_part(step, needed(ends.of_chief, ends.contributed)), shared)
+    return StepParts(chief, read_part(step, needed(ends.of_chief)), shared)
 
 
 def graph_step(step: Step) -> StepWork:

@@ -299,10 +299,10 @@ def _trained(late: Collection[int], *, rung: bool) -> tuple[Any, list[str]]:
 def test_a_step_of_the_chief_is_one_run_unless_others_are_late() -> None:
     """It then looks around until they come; either way it trains on each of its batches once."""
     expected, runs = _trained((), rung=False)
-    assert runs == ["chief's step", "chief's step logged", "state"]
+    assert runs == ["chief's only run", "chief's only run logged", "state"]
     for late, rung in (((1, 3), False), ((), True)):
         found, runs = _trained(late, rung=rung)
-        assert ("chief's second run" in runs) == bool(late)
+        assert ("chief's step" in runs) == bool(late)
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
 

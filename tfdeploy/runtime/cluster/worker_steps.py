@@ -56,9 +56,9 @@ class _ChiefSteps(Steps):
         ]
         self._first = True
 
-    def _run(self, key: str, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> StepReport:
+    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> StepReport:
         first, self._first = self._first, False
-        return self.group.engine.report(key, op, feed, logged=logged or first, traced=first)
+        return self.group.engine.report("chief's step", op, feed, logged=logged or first, traced=first)
 
 
 class SyncChiefSteps(_ChiefSteps):
@@ -97,9 +97,8 @@ class SyncChiefSteps(_ChiefSteps):
                 return StepResult(0, 0.0, steps=0)
             present = [float(each == self.tick) for each in state.arrived]
             exchange = self.group.exchange
-            told = {} if exchange.present is None else {exchange.present: present}
-            feed = {**exchange.at_once, **told}
-            report = self._run("chief's second run", exchange.apply, feed, logged=logged)
+            feed = {} if exchange.present is None else {exchange.present: present}
+            report = self._run(exchange.apply, feed, logged=logged)
         self.group.count_own()
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
@@ -115,9 +114,14 @@ class SyncChiefSteps(_ChiefSteps):
         group, exchange = self.group, self.group.exchange
         if self._first or self.spared or self._posted == self.tick:
             return None
+        assert exchange.at_once is not None
+        heard, came = exchange.at_once
+        feed, replaced = {exchange.tick: self.tick}, {came: heard}
         try:
             with group.listening(ALONE):
-                report = self._run("chief's step", exchange.apply, {exchange.tick: self.tick}, logged=logged)
+                report = group.engine.report(
+                    "chief's only run", exchange.apply, feed, logged=logged, replaced=replaced
+                )
         except tf.errors.InvalidArgumentError as fault:
             if f"{{node {exchange.required}}}" not in fault.message:
                 raise
@@ -214,8 +218,7 @@ class AsyncChiefSteps(_ChiefSteps):
     def _update(self, *, logged: bool) -> StepResult:
         first, group = self._first, self.group
         begun = time.perf_counter()
-        told = {group.ops.mine: group.mine}
-        report = self._run("chief's update", group.exchange.step, told, logged=logged)
+        report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
         self.slowest = max(self.slowest, time.perf_counter() - begun)
         group.progress()
         self.claimed, state = group.claimed(report.returned)

@@ -30,6 +30,7 @@ from tfdeploy.runtime.watchdog import Activity, HealthMonitor
 
 PATIENCE = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
+_NOTHING: Mapping[Any, Any] = {}
 T = TypeVar("T")
 
 
@@ -118,16 +119,24 @@ class Engine:
         self.assigned |= read_assigned(self.compiled.graph, metadata)
         return values
 
-    def fed_callable(self, fetches: Any, feeds: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function of values to feed that runs `fetches` and returns their values."""
+    def fed_callable(
+        self, fetches: Any, feeds: Sequence[Any], replaced: Mapping[Any, Any] = _NOTHING
+    ) -> Callable[..., Any]:
+        """Return a function of values to feed that runs `fetches` and returns their values.
+
+        Args:
+            fetches: The ops and tensors, in lists and dicts.
+            feeds: The tensors that get values.
+            replaced: The tensors in whose place others of the graph are put, which are the values here.
+        """
         flat = tf.nest.flatten(fetches)
         names = [each.name for each in flat]
         distinct = {each.name: each for each in flat}
         tensors = [name for name, each in distinct.items() if isinstance(each, tf.Tensor)]
-        run = fed_callable(self.session, list(distinct.values()), feeds)
+        run = fed_callable(self.session, list(distinct.values()), feeds, replaced)
 
         def fed(*values: Any) -> Any:
-            returned = sent_again(lambda: run(*values), flat)
+            returned = sent_again(lambda: run(*values), flat, replaced)
             found = dict(zip(tensors, returned, strict=True))
             return tf.nest.pack_sequence_as(fetches, [found.get(each) for each in names])
 
@@ -181,15 +190,21 @@ class Engine:
         feed: Mapping[Any, Any] | None = None,
         *,
         traced: bool = False,
+        replaced: Mapping[Any, Any] = _NOTHING,
     ) -> Any:
-        """Run what is run again and again, and return its values. The function for it is made once."""
+        """Run what is run again and again, and return its values. The function for it is made once.
+
+        If `traced`, nothing is replaced.
+        """
         given = feed or {}
         if traced:
             return self.traced(fetches(), feed)
         if key not in self._kept:
             what = fetches()
-            made = self.fed_callable(what, list(given)) if given else self.session.make_callable(what)
-            self._kept[key] = made
+            fed = bool(given or replaced)
+            self._kept[key] = (
+                self.fed_callable(what, list(given), replaced) if fed else self.session.make_callable(what)
+            )
         return self._kept[key](*given.values())
 
     def step(self, *, logged: bool, traced: bool = False) -> StepReport:
@@ -215,6 +230,7 @@ class Engine:
         traced: bool = False,
         waits: Sequence[Any] = (),
         profiled: bool = False,
+        replaced: Mapping[Any, Any] = _NOTHING,
     ) -> StepReport:
         """Run the op of a step, of all clones or of one that trains alone."""
         compiled, take_times = self.compiled, self.on_run_metadata if profiled else None
@@ -235,7 +251,8 @@ class Engine:
             return found
 
         if traced or take_times is None:
-            values = self.repeated(f"{key}{' logged' * logged}", fetches, feed, traced=traced)
+            name = f"{key}{' logged' * logged}"
+            values = self.repeated(name, fetches, feed, traced=traced, replaced=replaced)
             return StepReport.of(values)
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
@@ -397,7 +414,9 @@ def task_that_refused(fault: BaseException) -> str | None:
     return None if found is None else f"/job:{found[1]}/task:{found[2]}"
 
 
-def ran_without(ops: Iterable[tf.Operation], task: str) -> list[tf.Operation]:
+def ran_without(
+    ops: Iterable[tf.Operation], task: str, replaced: Mapping[tf.Tensor, tf.Tensor] = _NOTHING
+) -> list[tf.Operation]:
     """Return the ops of a run that may have changed something although a task has refused its part.
 
     No op of that task has run, and so none that needs the value of one, or waits for one that changes
@@ -406,15 +425,17 @@ def ran_without(ops: Iterable[tf.Operation], task: str) -> list[tf.Operation]:
     Args:
         ops: The ops that were asked for.
         task: The task, such as `/job:ps/task:0`.
+        replaced: The tensors in whose place others were put, which are the values here.
     """
     needed, after = dict[str, tf.Operation](), dict[str, list[tf.Operation]]()
+    instead = {each.op.name: [other.op] for each, other in replaced.items()}
     pending = list(ops)
     while pending:
         op = pending.pop()
         if op.name in needed:
             continue
         needed[op.name] = op
-        before = [*(each.op for each in op.inputs), *op.control_inputs]
+        before = instead.get(op.name) or [*(each.op for each in op.inputs), *op.control_inputs]
         for each in before:
             after.setdefault(each.name, []).append(op)
         pending += before
@@ -442,12 +463,13 @@ def _changes_something(op: tf.Operation) -> bool:
     return op.op_def.is_stateful and op.type not in _HARMLESS
 
 
-def sent_again(run: Callable[[], T], fetches: Any) -> T:
+def sent_again(run: Callable[[], T], fetches: Any, replaced: Mapping[Any, Any] = _NOTHING) -> T:
     """Return what a run returns, which is sent again if a server has refused it and nothing has changed.
 
     Args:
         run: Sends the run.
         fetches: The ops and tensors of the run, in lists and dicts.
+        replaced: The tensors in whose place others were put, which are the values here.
 
     Raises:
         Refused: If a server has refused its part of the run, and others may have done theirs.
@@ -459,7 +481,7 @@ def sent_again(run: Callable[[], T], fetches: Any) -> T:
             task = task_that_refused(fault)
             if task is None:
                 raise
-            if ran := ran_without(_ops_of(fetches), task):
+            if ran := ran_without(_ops_of(fetches), task, replaced):
                 raise Refused(fault, ran) from fault
     return run()
 

@@ -374,8 +374,7 @@ class WorkerGroupTrial(Trial):
             exchange = _exchange_of(each)
             session.run(exchange.post, {exchange.tick: self.tick})
         self.tick += 1
-        exchange = _exchange_of(self.compiled)
-        return float(self.session.run([self.compiled.data_loss, exchange.apply], exchange.at_once)[0])
+        return float(self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0])
 
     def update(self, clone: int) -> float:
         """Let worker number `clone` do an update by itself, and return its loss."""

@@ -207,6 +207,8 @@ SESSIONS: dict[str, tuple[dict[str, str | bytes], tuple[str, ...]]] = {
             "check good.tfdeploy --set clones.count",
             "check good.tfdeploy --set =4",
             "check good.tfdeploy --color sometimes",
+            "fmt good.tfdeploy --set clones.count=4",
+            "verify good.tfdeploy --tolerance nan",
             "",
             "explain TFD999",
             "explain no-such-devise",

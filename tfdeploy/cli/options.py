@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -34,6 +35,15 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
             raise click.BadParameter(f"{value!r} is not of the form PATH=VALUE", ctx, param)
         found.append((path.strip(), text))
     return tuple(found)
+
+
+class Finite(click.FloatRange):
+    """A range of numbers, none of which is infinite or NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number that is written."""
+        found = super().convert(value, param, ctx)
+        return found if math.isfinite(found) else self.fail(f"{found} is no finite number.", param, ctx)
 
 
 def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:

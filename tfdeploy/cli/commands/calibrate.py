@@ -10,7 +10,7 @@ from compiler.time.profile import Profile
 from dsl import ir
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, emulate_option, force_option, offer, option
+from tfdeploy.cli.options import Finite, common_options, emulate_option, force_option, offer, option
 from tfdeploy.progress import busy
 from tfdeploy.runtime.calibrate.processes import MeasureRequest
 
@@ -28,7 +28,7 @@ from tfdeploy.runtime.calibrate.processes import MeasureRequest
 @option(
     "--seconds",
     "The most seconds that each of the six measurements may take.",
-    type=click.FloatRange(0.1, 3600),
+    type=Finite(0.1, 3600),
     metavar="SECONDS",
     default=20.0,
 )

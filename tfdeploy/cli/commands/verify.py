@@ -9,7 +9,7 @@ import click
 
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, flag, offer, option
+from tfdeploy.cli.options import Finite, common_options, flag, offer, option
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ DIFFERENT = 1
 @option(
     "--tolerance",
     "The largest relative difference that passes.  [default: by the precision]",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     metavar="RATIO",
 )
 @flag("--launch", "Run the combinations for clusters on processes of this machine.")

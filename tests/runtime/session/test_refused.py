@@ -133,6 +133,8 @@ def test_what_needs_nothing_of_the_task_may_have_run() -> None:
     assert {*ran_without(asked, "/job:worker/task:0")} == {add}
     assert {*ran_without([from_value, change], "/job:worker/task:0")} == set()
     assert {*ran_without([change], "/job:ps/task:1")} == {change}
+    assert {*ran_without([from_constant], "/job:ps/task:0")} == {from_constant}
+    assert not ran_without([from_constant], "/job:ps/task:0", {constant: value})  # which it takes instead
 
 
 def test_a_run_that_has_changed_nothing_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.runtime.tasks import is_pending
 from tfdeploy.own_process import cleanup
-from tfdeploy.runtime.stop import GivenUp, Interrupted, ReleasableThread, StopSignals, Terminated
+from tfdeploy.runtime.stop import (
+    GivenUp,
+    Interrupted,
+    ReleasableThread,
+    StopSignals,
+    Terminated,
+    temporary_folder,
+)
 from tfdeploy.runtime.watchdog import Activity
 
 DEFERRED = """
@@ -207,3 +217,26 @@ def test_a_thread_is_released_from_what_never_ends() -> None:
         may_end.set()
         assert ended.wait()
         assert waiting.run(lambda: 8) == 8
+
+
+KILLED = """
+import os, signal
+from tfdeploy.runtime.stop import temporary_folder
+with temporary_folder() as folder:
+    (folder / "secret").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next that makes such a folder; those that are in use stay, and so do folders of others."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "tfdeploy-packages").mkdir()
+    (tmp_path / "tfdeploy-packages" / ".lock").touch()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with temporary_folder() as first:
+        subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False)
+        assert len(list(tmp_path.iterdir())) == 3
+        with temporary_folder() as second:
+            assert set(tmp_path.iterdir()) == {first, second, tmp_path / "tfdeploy-packages"}
+    assert [each.name for each in tmp_path.iterdir()] == ["tfdeploy-packages"]

@@ -20,7 +20,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from dsl.diagnostics import RunError
 from tfdeploy.own_process import clean_up, cleanup, end_process
+from tfdeploy.runtime.records.lock import locked
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_EVERY = 0.25
+PREFIX, MARK = "tfdeploy-", ".temporary"
+"""How the names of folders for temporary files begin, and the file that tells them from others."""
 T = TypeVar("T")
 BASE = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number
 
@@ -55,10 +59,17 @@ class GivenUp(BaseException):  # it is no fault
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make a folder that only this user can enter, and remove it as `cleanup` does."""
-    folder = tempfile.mkdtemp(prefix="tfdeploy-")
-    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
-        yield Path(folder)
+    """Make a folder that only this user can enter, and remove it as `cleanup` does.
+
+    Those of processes that were killed, whose locks are free, are removed before.
+    """
+    for mark in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{MARK}"):
+        with suppress(OSError, RunError), locked(mark.parent):
+            shutil.rmtree(mark.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)), locked(folder):
+        (folder / MARK).touch()
+        yield folder
 
 
 def in_background(work: Callable[[], T]) -> Future[T]:

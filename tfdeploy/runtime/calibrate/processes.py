@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from compiler.time.profile import OpCost, Profile
 from dsl.files.typed_json import read_record
 from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
 from tfdeploy.runtime.launch.task_processes import follower, lifeline
+from tfdeploy.runtime.stop import temporary_folder
 
 LONG = 10e-6
 """The seconds from which on the time of an op is that of its work."""
@@ -208,8 +208,8 @@ def measure_in_processes(
     arguments: Sequence[str], threads: Sequence[int], between: Callable[[], None] = lambda: None
 ) -> list[Profile] | None:
     """Start a process for each number of threads; return None if one failed, and has said why."""
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder, lifeline() as pipe:
-        answers = {each: Path(folder, f"{each}.json") for each in threads}
+    with temporary_folder() as folder, lifeline() as pipe:
+        answers = {each: folder / f"{each}.json" for each in threads}
         commands = [
             follower(pipe, [*arguments, f"--threads={each}", f"--answer={answer}"])
             for each, answer in answers.items()

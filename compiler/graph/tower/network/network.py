@@ -130,7 +130,7 @@ class _Maker:
 def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         return maker(*args, **kwargs)
-    except (TypeError, ValueError, ImportError) as fault:
+    except (ArithmeticError, AttributeError, ImportError, LookupError, TypeError, ValueError) as fault:
         raise SpecError(
             [errors.layer_cannot_be_made(call.span, step=call.name, reason=first_sentence(fault))]
         ) from fault

@@ -158,6 +158,7 @@ WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
         (SQUARES, "ops.split(x, 2, axis = 1)", "TFD555", "ops.split(x, 2, axis = 1)"),
         # A layer that makes one vector of several values would make one of the whole batch.
         (SET, 'word -> StringLookup(vocabulary = ["a"], output_mode = multi_hot)', "TFD506", None),
+        (SET, "word -> StringLookup(vocabulary = Identity())", "TFD507", None),
         (SET, "number -> IntegerLookup(vocabulary = [1], output_mode = count)", "TFD506", None),
         (SET, "number -> CategoryEncoding(4, output_mode = multi_hot)", "TFD506", None),
         (SET, "word -> Hashing(4, output_mode = count)", "TFD506", None),

@@ -158,14 +158,14 @@ CONFLICTS = (
     Conflict(
         "TFD528",
         (
-            ("compress", COMPRESSIONS),
+            ("compress", ("power_sgd",)),
             ("replication", ("between_graph",)),
             ("variables", ("shared", "spread", "sharded")),
         ),
-        "`compress` cannot be combined with `replication = between_graph` and variables that workers share",
-        "workers put their gradients into mailboxes on the servers, which hold them as they are",
-        "leave `compress` out, or use `replication = in_graph`, or `variables -> replicated`, with which"
-        " workers send each other sums",
+        "`compress = power_sgd` cannot be combined with `replication = between_graph` and variables that"
+        " workers share",
+        "what a matrix lacks is kept by each worker, and the chief sums what is in mailboxes on the servers",
+        "use `compress = bfloat16`, or `variables -> replicated`, with which workers send each other sums",
     ),
     Conflict(
         "TFD528",

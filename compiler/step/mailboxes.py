@@ -29,6 +29,7 @@ class Box:
     placed: Placed
     writer: StepWriter = field(repr=False)
     sparse: bool = False  # whether rows are sent
+    held: str | None = None  # the type of what is in the box, if that has fewer bits than what is taken out
     # The handle of each box that is written: by worker, and by what is in it.
     handles: dict[tuple[int, str], Tensor] = field(factory=dict, init=False, repr=False)
 
@@ -41,7 +42,7 @@ class Box:
 
     def clear(self, workers: int) -> list[str]:
         """Write the ops that empty the boxes of all workers, with zeros or no rows; return their names."""
-        zeros = self._zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.dtype)
+        zeros = self._zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.held or self.dtype)
         nothing = Rows(zeros, self._zeros((0,), "int64")) if self.sparse else zeros
         return [name for worker in range(workers) for name in self.put(worker, nothing)]
 
@@ -90,7 +91,10 @@ class Box:
         return self._at(worker).assign(self._handle(worker, part), value)
 
     def _read(self, worker: int, part: str, after: Sequence[str]) -> Tensor:
-        return self._at(worker).waiting(after).read(self._handle(worker, part))
+        found = self._at(worker).waiting(after).read(self._handle(worker, part))
+        if self.held is None or part == "indices":
+            return found
+        return self.writer.cast(f"{self._of(worker)}/received", found, self.dtype, self.placed)
 
     def _at(self, worker: int) -> Spot:
         return Spot(self.writer, self._of(worker), self.placed)
@@ -99,9 +103,11 @@ class Box:
         """Return the handle of a box, which is written if it is not there yet."""
         if (worker, part) not in self.handles:
             name = self.writer.unique(f"{self._of(worker)}/{part}_box")
-            dtype = "int64" if part == "indices" else self.dtype
+            dtype = "int64" if part == "indices" else self.held or self.dtype
+            # a server may still have the box of a run in which values had another type
+            kind = part if dtype in {"int64", self.dtype} else f"{part}_{dtype}"
             holds: Shape = {"rows": (None, *self.shape[1:]), "indices": (None,)}.get(part, self.shape)
-            shared = f"{self._of(worker)}/{part}"
+            shared = f"{self._of(worker)}/{kind}"
             handle = self.writer.variable(name, dtype, holds, shared, self.placed)
             self.handles[worker, part] = handle
         return self.handles[worker, part]

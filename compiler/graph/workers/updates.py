@@ -40,7 +40,8 @@ from compiler.graph.workers.replicas import Joined, Replica
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import SCOPE, Box
 from compiler.step.record import SMALL, Entered, Rows, Run, Tensor, Value
-from compiler.step.values import dense, pack, unpack, values_of
+from compiler.step.sums.compress import is_wide
+from compiler.step.values import dense, pack, unpack, values_of, with_values
 from compiler.step.writer import Spot
 
 
@@ -227,9 +228,17 @@ class _Sync:
 
     def _gradients(self) -> list[_Post[SummedGradient]]:
         """Return the sums over the worker's own clones, with the boxes for them."""
-        found = [(each, each.copies[0]) for each in sum_gradients(self.assembly)]
-        boxes = [self._box(each.variable, each.part, isinstance(value, Rows)) for each, value in found]
-        return self._posts([(box, *each) for box, each in zip(boxes, found, strict=True)])
+        return self._posts([self._sent(each, each.copies[0]) for each in sum_gradients(self.assembly)])
+
+    def _sent(self, gradient: SummedGradient, value: Value) -> tuple[Box, SummedGradient, Value]:
+        """Return a gradient with its box, and the value as it is sent there."""
+        box = self._box(gradient.variable, gradient.part, isinstance(value, Rows))
+        compress, elements = self.plan.update.compress, values_of(value)
+        if compress is None or not is_wide(elements, compress.name):
+            return box, gradient, value
+        home = self.assembly.ledger.entries[elements.op].placed
+        sent = self.writer.cast(f"{SCOPE}/{box.name}/sent", elements, compress.name, home)
+        return evolve(box, held=compress.name), gradient, with_values(value, sent)
 
     def _posts(self, wanted: Sequence[tuple[Box, Posted, Value]], kind: str = "") -> list[_Post[Posted]]:
         """Return what is put into which box.
@@ -240,7 +249,8 @@ class _Sync:
         for at, (box, each, value) in enumerate(wanted):
             device, small = box.placed.device, isinstance(value, Tensor) and (value.bytes or 0) <= SMALL
             together = small and self.plan.is_server(device)
-            found.setdefault((device.scope, box.dtype) if together else at, []).append((box, each, value))
+            key = (device.scope, box.dtype, box.held) if together else at
+            found.setdefault(key, []).append((box, each, value))
         return [self._post(each, kind) for each in found.values()]
 
     def _post(self, together: Sequence[tuple[Box, Posted, Value]], kind: str) -> _Post[Posted]:
@@ -251,7 +261,8 @@ class _Sync:
             return _Post(first, members, values)
         size = sum(prod(each.shape) for each in boxes)
         name = f"together{kind}/{first.placed.device.scope}/{first.dtype}"
-        return _Post(Box(name, first.dtype, (size,), first.placed, self.writer), members, values)
+        whole = Box(name, first.dtype, (size,), first.placed, self.writer, held=first.held)
+        return _Post(whole, members, values)
 
     def _box(self, variable: GraphVariable, part: int = 0, sparse: bool = False) -> Box:
         placed = self.assembly.rulebook.updates(variable.placement)

@@ -21,6 +21,11 @@ CASTS = ("bfloat16", "float16")
 """The types to which values are cast."""
 
 
+def is_wide(tensor: Tensor, dtype: str) -> bool:
+    """Whether a tensor has floating point values of more bits than those of a type."""
+    return tensor.dtype.startswith("float") and ITEM_BYTES[tensor.dtype] > ITEM_BYTES[dtype]
+
+
 def narrowed(aggregation: Aggregation, dtype: str) -> Aggregation:
     """Return an aggregation that sends floating point values of more bits from host to host as `dtype`."""
 
@@ -55,7 +60,9 @@ class _Narrowed:
         for op in reversed(self.ops):
             copied = op.type == "Identity" and op.outputs[0].name in found
             found |= {
-                each.name for each in op.inputs if self._is_wide(each) and (copied or self._leaves(each, op))
+                each.name
+                for each in op.inputs
+                if is_wide(each, self.dtype) and (copied or self._leaves(each, op))
             }
         return found
 
@@ -65,9 +72,6 @@ class _Narrowed:
             taken = tuple(self._at(each, op.placed) for each in op.inputs)
             self.writer.ops.append(evolve(op, inputs=taken))
         return [self._result(each) for each in sums]
-
-    def _is_wide(self, tensor: Tensor) -> bool:
-        return tensor.dtype.startswith("float") and ITEM_BYTES[tensor.dtype] > ITEM_BYTES[self.dtype]
 
     def _leaves(self, tensor: Tensor, op: Op) -> bool:
         return self.sources[tensor.name][0].device.host != op.device.host

@@ -122,6 +122,14 @@ def test_workers_average_what_their_clones_have_trained(place: int, name: str, a
     expect_agreement(name, evolve(summed, mode="local", average_slots=workers == 3), steps=5)
 
 
+@pytest.mark.parametrize(
+    ("layout", "workers"), [("spread", 2), pytest.param("sharded", 3, marks=pytest.mark.full)]
+)
+def test_the_chief_applies_what_others_have_left_with_fewer_bits(layout: str, workers: int) -> None:
+    """Rows of a table, and tensors alone and together; the sum of what is left has all bits."""
+    expect_agreement("cast", evolve(sums("add_n", workers, layout), pack=None))
+
+
 def sums(aggregate: str, workers: int, layout: str) -> Case:
     """Return a combination of workers with a graph each; the gradients of three are packed."""
     batches, pack = CLUSTERS[workers][2], 100 if workers == 3 else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from compiler.compatibility import MODES, VARIABLES, conflicts, facts_of
+from compiler.step.sums.compress import CASTS
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from dsl.schema.functions import function_names
@@ -73,10 +74,15 @@ class Case:
         return tuple(sum(self.batches[at : at + own]) for at in range(0, self.clones, own))
 
     @property
-    def sends_sums(self) -> bool:
-        """Whether gradients are summed between machines, and not put into mailboxes."""
-        replicated = self.variables in {"replicated", SLOTS_SHARDED}
-        return self.mode == "sync" and self.workers > 0 and (replicated or not self.between)
+    def leaves_gradients(self) -> bool:
+        """Whether workers put gradients into mailboxes, and send each other no sums."""
+        return self.between and self.variables not in {"replicated", SLOTS_SHARDED}
+
+    def compression(self, spec: ir.Spec) -> ir.Call | None:
+        """Return how gradients are compressed if a spec says so, as far as this combination can."""
+        wanted = spec.update.compress
+        can = wanted is None or wanted.name in CASTS or not self.leaves_gradients
+        return wanted if self.mode == "sync" and self.workers > 0 and can else None
 
     @property
     def layout(self) -> str:
@@ -115,7 +121,7 @@ class Case:
             mode=self.mode,
             aggregate=self.aggregate,
             pack=self.pack,
-            compress=spec.update.compress if self.sends_sums else None,
+            compress=self.compression(spec),
             average_every=AVERAGE_EVERY if local else None,
             average_slots=self.average_slots,
             staleness=None,

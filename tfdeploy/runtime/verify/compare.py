@@ -89,7 +89,7 @@ def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) ->
     twice = {name: array[rows] for name, array in setup.arrays.items()}
     assert spec.update.compress is not None
     with Trial(setup, plain_of(spec, case.batches), twice) as trial:
-        sums = CompressedSums.of(trial.compiled, spec.update.compress, case.workers)
+        sums = CompressedSums.of(trial.compiled, spec.update.compress, case.workers, case.leaves_gradients)
         step, run = [trial.compiled.data_loss, trial.compiled.train_op], trial.session.run
         losses = tuple(float(run(step, sums.totals(run))[0]) for _ in range(steps))
         return Trajectory(losses, {**trial.values(), **sums.compression.state()})
@@ -327,14 +327,16 @@ Array = np.ndarray[Any, Any]
 
 @frozen
 class Cast:
-    """Every value has fewer bits while it is sent, also the sum."""
+    """Every value has fewer bits while it is sent, also the sum, unless it is made where it is used."""
 
     dtype: Any
+    stays: bool = False  # whether the sum is made where it is used
 
     def total(self, name: str, values: Sequence[Array]) -> Array:
         """Return the sum of the gradients of workers."""
         del name
-        return self.sent(np.sum([self.sent(each) for each in values], axis=0))
+        total = np.asarray(np.sum([self.sent(each) for each in values], axis=0))
+        return total if self.stays else self.sent(total)
 
     def sent(self, value: Array) -> Array:
         """Return a value as those have it that receive it."""
@@ -402,8 +404,8 @@ class CompressedSums:
     rows: Sequence[str]  # the names of the tensors with sums of rows
 
     @classmethod
-    def of(cls, compiled: CompiledGraph, call: ir.Call, workers: int) -> CompressedSums:
-        """Return the sums of a graph, for a compression."""
+    def of(cls, compiled: CompiledGraph, call: ir.Call, workers: int, stays: bool) -> CompressedSums:
+        """Return the sums of a graph, for a compression; `stays` is that of `Cast`."""
         ops, dense, rows = compiled.ledger.ops, {}, []
         for name in compiled.variables:
             for part in range(len(compiled.losses)):
@@ -414,7 +416,9 @@ class CompressedSums:
                     dense[f"{name}/part_{part}"] = (total.outputs[0].name, taken)
                 rows += [f"{merged}:0"] if merged in ops else []
         compression = (
-            Cast(tf.as_dtype(call.name).as_numpy_dtype) if call.name in CASTS else PowerSGD(rank_of(call))
+            Cast(tf.as_dtype(call.name).as_numpy_dtype, stays)
+            if call.name in CASTS
+            else PowerSGD(rank_of(call))
         )
         return cls(compression, workers, dense, rows)
 

@@ -254,7 +254,7 @@ class Verification:
             case.mode,
             case.updaters if case.mode == "async" else None,
             case.batches if case.mode == "local" or self._cut(case) or self._compressed(case) else None,
-            case.workers if self._compressed(case) else 0,
+            (case.workers, case.leaves_gradients) if self._compressed(case) else 0,
             case.average_slots,
         )
 
@@ -283,7 +283,7 @@ class Verification:
 
     def _compressed(self, case: Case) -> bool:
         """Whether gradients are compressed."""
-        return self.spec.update.compress is not None and case.sends_sums
+        return case.compression(self.spec) is not None
 
     def _reference(self, case: Case, setup: TrialSetup) -> Trajectory:
         steps = self.options.steps

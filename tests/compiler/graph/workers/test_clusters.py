@@ -169,6 +169,9 @@ def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
         sent = between(transfers, "worker", "ps")
         assert 3 * KERNELS <= sent <= 3 * (KERNELS + statistics + 128)
         assert between(transfers, "worker[0]", "worker[1]") == 0
+    update = "replication = between_graph, compress = bfloat16"
+    sent = between(map_placement(known(workers=3, cpus=2, update=update)).transfers, "worker", "ps")
+    assert 3 * KERNELS // 2 <= sent <= 3 * (KERNELS // 2 + 2 * 3 * 4 + 128)
 
 
 @pytest.mark.parametrize("update", ["mode = async", "mode = sync"])

@@ -142,6 +142,9 @@ Result = TypeVar("Result")
 
 PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 ATTEMPTS = 3  # after which a combination has failed
+REACHING, PAUSE = 60.0, 0.5
+"""How long servers that are back may not be reached yet, and the time between two trials, in seconds:
+TensorFlow connects to them again after intervals that grow, and reports the old failure meanwhile."""
 
 
 @frozen
@@ -170,17 +173,22 @@ class LaunchedServers:
         Raises:
             RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
         """
-        failed = 0
+        failed, reached = 0, 0.0
         turns = (each for each in self.turns if needs_servers or each.job != PARAMETER_SERVER)
         self._due[:] = found = list(islice(turns, 1))
         while True:
             try:
                 return attempt()
             except tf.errors.OpError as fault:
+                if isinstance(fault, tf.errors.UnavailableError) and time.monotonic() < reached:
+                    self.monitor.require("to verify")
+                    time.sleep(PAUSE)
+                    continue
                 failed += 1
                 if failed == ATTEMPTS:
                     raise RunError(errors.step_failed(COMBINATION, reason_of(fault), None)) from fault
                 self.monitor.require("to verify")
+                reached = time.monotonic() + REACHING
                 if failed > len(found):  # it was not killed on purpose
                     self.say(f"{COMBINATION} is verified again, because a server was lost")
 

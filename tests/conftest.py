@@ -80,11 +80,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the processes that tests start, also where a shell runs the tests in the background.
+    """Let signals reach the processes that tests start, also where a shell runs the tests in the background.
 
-    Such a shell has interrupts ignored, and what is ignored is inherited. What is said of things that take
-    long is left out, since it would depend on the machine.
+    Such a shell has interrupts ignored, as `nohup` has hang-ups, and what is ignored is inherited. What is
+    said of things that take long is left out, since it would depend on the machine.
     """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)

@@ -18,7 +18,7 @@ from attrs import define, frozen
 from compiler.figures import gathered
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.stamp.lookups import CALLS_OF_PYTHON, declares_strings
+from compiler.graph.stamp.lookups import CALLS_OF_PYTHON, PYTHON, STRINGS, declares_strings
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.plan import WorkerPlan
@@ -119,7 +119,7 @@ class _Verifier:
                 return any(op.device == variable.device_of(copy) for copy in range(len(variable.copies)))
             reason = reason.cause
         book = Rulebook((), self.compiled.plan.topology)
-        if op.placed in [book.on_cpu(kind, tower) for kind in ("strings", "python")]:
+        if op.placed in [book.on_cpu(kind, tower) for kind in (STRINGS, PYTHON)]:
             return True
         return op.device.kind == "cpu" and _works_on_strings(op)
 

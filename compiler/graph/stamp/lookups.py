@@ -15,6 +15,9 @@ from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.tower.template import Template, base_of
 
 GATHER = "GatherV2"
+STRINGS, PYTHON = "strings", "python"
+"""What ops are for which GPUs have no kernels: on strings, and calls of functions of Python."""
+
 CALLS_OF_PYTHON = frozenset({"PyFunc", "PyFuncStateless"})
 """The ops of `tf.numpy_function`. That of `tf.py_function`, `EagerPyFunc`, has a kernel for GPUs."""
 _WHOLE = frozenset({"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
@@ -41,9 +44,8 @@ class Usage:
     at_table: Mapping[str, str]
     whole: frozenset[str]  # the weights whose whole value is needed
     gone: frozenset[str]  # the nodes that nothing needs if the gathers run on the devices of their tables
-    # The nodes for which GPUs have no kernels, with what they are: `strings` if they have strings as inputs
-    # or outputs, `python` if they call a function of Python. Also those that make whole numbers only of what
-    # these have made, as the look-up of a word in a vocabulary does.
+    # The nodes for which GPUs have no kernels, with what they are. Also those that make whole numbers only of
+    # what these have made, as the look-up of a word in a vocabulary does.
     on_cpu: Mapping[str, str]
 
     def by_weight(self, weight: str) -> tuple[str, ...]:
@@ -111,9 +113,9 @@ class _Reader:
             made_of = [each for each in made_of if self.nodes[each].op != "Const"]
             whole = _WHOLE.issuperset(dtype for dtype, _ in made[name])
             if node.op in CALLS_OF_PYTHON:
-                found[name] = "python"
+                found[name] = PYTHON
             elif handles_strings(node):
-                found[name] = "strings"
+                found[name] = STRINGS
             elif made_of and whole and found.keys() >= set(made_of):
                 found[name] = found[made_of[0]]
         return found

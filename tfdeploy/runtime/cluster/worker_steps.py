@@ -109,7 +109,7 @@ class SyncChiefSteps(_ChiefSteps):
 
         Returns:
             The report of the step; None if it is to be made in two runs, between which the chief looks
-            around: if that is the first step, or if those gradients are late or are not needed.
+            around: if it is the first step, if gradients are late, or if the step may go without some.
         """
         group, exchange = self.group, self.group.exchange
         if self._first or self.spared or self._posted == self.tick:

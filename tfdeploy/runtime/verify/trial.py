@@ -41,7 +41,7 @@ from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, Stream
 from tfdeploy.runtime.membership.addresses import Cluster, Task
 from tfdeploy.runtime.plans import RunOptions
-from tfdeploy.runtime.session.engine import close_session
+from tfdeploy.runtime.session.engine import Engine, close_session
 from tfdeploy.runtime.session.faults import located, reason_of
 from tfdeploy.runtime.verify.examples import without_randomness
 
@@ -132,6 +132,18 @@ class LocatedSession:
         """
         with located(COMBINATION, self.compiled, lost=self.lost):
             return self.session.run(fetches, feed)
+
+    def prepared(self, fetches: Any, feeds: Sequence[Any], replaced: Mapping[Any, Any]) -> Callable[..., Any]:
+        """Return what `Engine.fed_callable` does, whose runs raise what `run` raises."""
+        with located(COMBINATION, self.compiled, lost=self.lost):
+            engine = Engine(self.compiled, self.session, saving=None)  # type: ignore[arg-type]
+            once = engine.fed_callable(fetches, feeds, replaced)
+
+        def run(*values: Any) -> Any:
+            with located(COMBINATION, self.compiled, lost=self.lost):
+                return once(*values)
+
+        return run
 
     def close(self) -> None:
         """Close the session, also if its server is gone."""
@@ -345,6 +357,8 @@ class Trial:
 class WorkerGroupTrial(Trial):
     """A chief and its workers; `compiled` and `session` are the chief's."""
 
+    _chief: Callable[..., Any] | None = None  # makes the chief's part of a step
+
     def __init__(self, setup: TrialSetup, spec: ir.Spec) -> None:
         self.fed = FedGraph(setup.compile(spec))
         self.compiled = self.fed.compiled
@@ -377,12 +391,21 @@ class WorkerGroupTrial(Trial):
             each.close()
 
     def step(self) -> float:
-        """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss."""
-        for each, session in zip(self.graphs, self.sessions, strict=True):
+        """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss.
+
+        The chief does both in one run, as in training.
+        """
+        for each, session in zip(self.graphs[1:], self.sessions[1:], strict=True):
             exchange = _exchange_of(each)
             session.run(exchange.post, {exchange.tick: self.tick})
+        if self._chief is None:
+            exchange = _exchange_of(self.compiled)
+            heard, came = exchange.at_once or (None, None)
+            fetches = [self.compiled.data_loss, exchange.apply]
+            self._chief = self.session.prepared(fetches, [exchange.tick], {came: heard})
+        loss, _ = self._chief(self.tick)
         self.tick += 1
-        return float(self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0])
+        return float(loss)
 
     def update(self, clone: int) -> float:
         """Let worker number `clone` do an update by itself, and return its loss."""

@@ -51,6 +51,8 @@ class Assembly:
     # By the name of a variable, the names of its reads for what a step reports. They end before the variable
     # changes, so that a report is of the weights that the step began with.
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
+    # The names of the ops that end before any weight or slot changes, whatever its gradient waits for.
+    before_updates: Sequence[str] = field(default=(), repr=False)
     _given: dict[tuple[str, int], Sequence[Tensor]] = field(factory=dict, init=False, repr=False)
     _sources: dict[str, WeightSource | CutSource] = field(
         factory=dict, init=False, repr=False

@@ -94,7 +94,7 @@ def _apply(
 ) -> str:
     """Write an update that is more than one op; return the name of the op that ends it."""
     rule, handle = assembly.rule_of(variable.name), variable.copies[copy].tensor
-    at = at if gate is None else at.waiting(gate.at(at.placed))
+    at = _begun(assembly, at, gate)
     contested = _is_contested(assembly, variable, copy, gradient)
     turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
     inside, given = (
@@ -214,9 +214,14 @@ def apply_parts(
 
 
 def _beside(assembly: Assembly, variable: GraphVariable, name: str, gate: Gate | None, copy: int = 0) -> Spot:
-    """Return where ops are written on the device of a copy, under `name`, that run in good steps only."""
+    """Return where the ops of an update are written on the device of a copy, under `name`."""
     at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{name}", variable.beside(copy))
-    return at if gate is None else at.waiting(gate.at(at.placed))
+    return _begun(assembly, at, gate)
+
+
+def _begun(assembly: Assembly, at: Spot, gate: Gate | None) -> Spot:
+    """Let ops wait until updates may begin, and run in good steps only."""
+    return at.waiting([*assembly.before_updates, *(() if gate is None else gate.at(at.placed))])
 
 
 def _update(

@@ -215,8 +215,12 @@ class _Sync:
 
     @property
     def chief(self) -> Assembly:
-        """The assembly without towers, because the chief takes its gradients from mailboxes."""
-        return evolve(self.assembly, towers=[])
+        """The assembly without towers, because the chief takes its gradients from mailboxes.
+
+        Towers may still read weights in the same run, and what a run has changed that fails for want of
+        gradients would be changed again, so that not even the decay of a weight begins before they are there.
+        """
+        return evolve(self.assembly, towers=[], before_updates=self.after)
 
     @property
     def _me(self) -> int:

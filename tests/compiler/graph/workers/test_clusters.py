@@ -11,10 +11,11 @@ import tensorflow as tf
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.optimizers.table import OPTIMIZERS
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
 from dsl import ir
-from tests.support import spec_of
+from tests.support import ops_before, spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -39,6 +40,7 @@ place {{
 update {{ {update} }}
 train {{ seed = 7 }}
 """
+READING = {"VarHandleOp", "ReadVariableOp", "ResourceGather", "FIFOQueueV2", "QueueSizeV2", "Assert"}
 KERNELS = (4 * 3 + 3 + 3 + 3 + 3 * 2 + 2) * 4  # bytes of the trainable weights of MODEL
 
 
@@ -226,3 +228,29 @@ def test_the_map_covers_all_tasks() -> None:
     )
     assert counts["ps[0].cpu[0]"] == chief + 2 * other
     assert other < chief  # the statistics of batch normalization are moved by the chief
+
+
+@pytest.mark.family(every=4)
+@pytest.mark.parametrize("elsewhere", ["", "slots -> ps[1]"])
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_nothing_is_changed_before_all_gradients_are_there(optimizer: str, elsewhere: str) -> None:
+    """The chief may post and apply in one run, in which its tower reads weights, and which may fail.
+
+    Not even the decay of weights begins before the run has seen that it need not fail.
+    """
+    update = f"replication = between_graph, ema = 0.9, optimizer = {optimizer}(0.1, weight_decay = 0.1)"
+    spec = cluster(place=f"variables -> ps[0]\n{elsewhere}", update=update)
+    compiled = graph_of(spec)
+    exchange = compiled.exchange
+    assert exchange is not None
+    graph = compiled.graph
+    applied, posted = (
+        {*ops_before(graph.get_operation_by_name(each.name))} for each in (exchange.apply, exchange.post)
+    )
+    changing = [
+        each
+        for each in map(graph.get_operation_by_name, sorted(applied - posted))
+        if each.op_def.is_stateful and each.type not in READING
+    ]
+    assert len(changing) > 3
+    assert [each.name for each in changing if exchange.required not in ops_before(each)] == []

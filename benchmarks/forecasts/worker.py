@@ -56,9 +56,9 @@ class _Process:
 
     def forecast(self, profile: str) -> list[tuple[float, float]]:
         from compiler.step.read.work import forecast_time
-        from compiler.time.profile import find_profile
+        from compiler.time.profile import FoundProfile, read_profile
 
-        known, found = find_profile("", profile), []
+        known, found = FoundProfile(profile, read_profile(profile)), []
         for each in self.layouts:
             forecast = forecast_time(_graph(each).sized_step, known)
             assert forecast is not None

@@ -222,8 +222,9 @@ def find_profile(spec: str, path: str | None) -> FoundProfile | None:
     Raises:
         RunError: If the file is no profile.
     """
-    beside = profile_beside(spec)
-    if path is None and not beside.is_file():
-        return None
-    name = path if path is not None else str(beside)
-    return FoundProfile(name, read_profile(name))
+    if path is None:
+        beside = profile_beside(spec)
+        if not beside.is_file():
+            return None
+        path = str(beside)
+    return FoundProfile(path, read_profile(path))

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -137,14 +137,3 @@ def command(tmp_path: Path) -> Command:
     found = Command(tmp_path)
     found.write("good.tfdeploy", GOOD)
     return found
-
-
-@pytest.fixture
-def replacing_good() -> Callable[[str, str], str]:
-    """Return the text of the good spec with a part replaced."""
-
-    def replaced(old: str, new: str) -> str:
-        assert GOOD.count(old) == 1
-        return GOOD.replace(old, new)
-
-    return replaced

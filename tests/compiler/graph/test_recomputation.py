@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from tests.support import marked, spec_of
 FORMS: dict[str, Any] = {"blocks": 4, "width": 64, "batch": 64, "devices": 1}
 
 
-def needed(recompute: str, **settings: Any) -> tuple[int, Any]:
+@cache
+def needed(recompute: str) -> tuple[int, Any]:
     """Return what the device of a chain needs for a step, and its compiled step."""
-    compiled = compile_step(make_plan(chain(recompute, **FORMS, **settings)))
+    compiled = compile_step(make_plan(chain(recompute, **FORMS)))
     (device,) = map_placement(compiled, memory=forecast_memory(compiled.step)).devices
     assert device.memory_bytes is not None
     return device.memory_bytes, compiled

@@ -39,20 +39,28 @@ def check(workload: Workload, found: search.Split) -> None:
     assert found.lower_bound <= found.max_load <= sum(each.seconds for each in workload.operators)
 
 
-def test_the_dynamic_program_takes_what_it_can_afford(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which the work of each table is added that is filled."""
+    found: list[int] = []
+    fill = pieces._fill
+
+    def recorded(given: Any, best: float) -> Any:
+        found.append(count_work(given, best))
+        return fill(given, best)
+
+    monkeypatch.setattr(pieces, "_fill", recorded)
+    return found
+
+
+def test_the_dynamic_program_takes_what_it_can_afford(
+    filled: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of too many prefixes those are kept that are wanted the most, and the split of these is one."""
     problem = gather(workload_of(tangle(80, 40, accelerators=3)))
     prefixes = find_prefixes(problem, 8)
     work = count_work(prefixes, np.inf)
     monkeypatch.setattr(pieces, "MOST_WORK", work // 50)
-    filled: list[int] = []
-    fill = pieces._fill
-
-    def recorded(given: Any, best: float) -> Any:
-        filled.append(count_work(given, best))
-        return fill(given, best)
-
-    monkeypatch.setattr(pieces, "_fill", recorded)
     found = split_into_pieces(problem, 8)
     assert found is not None
     host = problem.accelerators
@@ -120,17 +128,9 @@ LARGE = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("graph", LARGE)
-def test_large_graphs_of_any_shape_are_placed(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_graphs_of_any_shape_are_placed(graph: str, filled: list[int]) -> None:
     """2,000 nodes get the same placement again, in a bounded number of steps."""
     workload = workload_of(LARGE[graph]())
-    filled: list[int] = []
-    fill = pieces._fill
-
-    def recorded(given: Any, best: float) -> Any:
-        filled.append(count_work(given, best))
-        return fill(given, best)
-
-    monkeypatch.setattr(pieces, "_fill", recorded)
     found = search.search(workload)
     check(workload, found)
     assert len(filled) <= 6

@@ -17,29 +17,30 @@ from tfdeploy.runtime.show.reporting import StepRange
 TIME_LEFT = re.compile(r" (?:-:--:--|\d:\d\d:\d\d) ")
 
 
-@pytest.mark.parametrize("width", [120, 80, 60, 40])
-def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int) -> None:
-    """The bar gives way first and the figures then; the line is no wider than the terminal."""
+def last_line(width: int, **metrics: float) -> str:
+    """Return the last line that a bar of a width has shown of a step."""
     file = StringIO()
     bar = BarReporter(Console(file=file, width=width, force_terminal=True, color_system=None, markup=False))
     bar.started(StepRange(0, 21940, "runs/digits"))
-    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875, "top_5": 0.5}, 70429.0))
+    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875, **metrics}, 70429.0))
     bar.ended()
-    last = next(each for each in reversed(file.getvalue().splitlines()) if "loss" in each)
+    last = next(each for each in reversed(file.getvalue().splitlines()) if "step  5,050/21,940" in each)
+    return last.removeprefix("\x1b[2K").rstrip("\r")
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int) -> None:
+    """The bar gives way first and the figures then; the line is no wider than the terminal."""
+    last = last_line(width, top_5=0.5)
     assert TIME_LEFT.search(last)
     assert "step  5,050/21,940 " in last
-    assert len(last.removeprefix("\x1b[2K").rstrip("\r")) <= width
+    assert "loss" in last
+    assert len(last) <= width
 
 
 def test_where_there_is_room_for_nothing_else_the_line_ends_with_the_time_that_is_left() -> None:
     """Neither a bar nor scores leave a trace."""
-    file = StringIO()
-    bar = BarReporter(Console(file=file, width=28, force_terminal=True, color_system=None, markup=False))
-    bar.started(StepRange(0, 21940, "runs/digits"))
-    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
-    bar.ended()
-    last = next(each for each in reversed(file.getvalue().splitlines()) if "step" in each)
-    assert re.fullmatch(rf"step  5,050/21,940{TIME_LEFT.pattern} *", last.removeprefix("\x1b[2K"))
+    assert re.fullmatch(rf"step  5,050/21,940{TIME_LEFT.pattern} *", last_line(28))
 
 
 def test_a_line_says_how_long_a_run_waits_for_data() -> None:
@@ -99,11 +100,6 @@ def test_the_summary_is_below_an_empty_line() -> None:
 
 def test_figures_are_whole_where_there_is_little_room() -> None:
     """The bar gives way to the step, the loss, the metrics and the speed."""
-    file = StringIO()
-    bar = BarReporter(Console(file=file, width=80, force_terminal=True, color_system=None, markup=False))
-    bar.started(StepRange(0, 21940, "runs/digits"))
-    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
-    bar.ended()
-    last = next(each for each in reversed(file.getvalue().splitlines()) if "loss" in each)
+    last = last_line(80)
     assert "step  5,050/21,940 " in last
     assert " loss 0.0767  accuracy 0.9688  70,429 examples/s" in last

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.report.view import Ink
 from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement
@@ -137,18 +138,18 @@ def batches() -> dict[str, Any]:
 
 
 @cache
-def after_a_step(optimizer: str) -> dict[str, Any]:
-    """Return all variables after a step of two clones."""
+def after_a_step(optimizer: str) -> tuple[CompiledGraph, dict[str, Any]]:
+    """Return the graph of two clones, and all variables after a step."""
     with Training(bag(optimizer), batches()) as training:
         training.steps(1)
-        return training.values()
+        return training.compiled, training.values()
 
 
 @pytest.mark.family(every=8)
 @pytest.mark.parametrize("glob", [*reversed(GROUPS)])
 def test_a_group_does_what_its_optimizer_does_alone(glob: str) -> None:
     """To its weights and their slots; gradients are clipped by the norm of those of all groups."""
-    found, alone = after_a_step(ALL), after_a_step(f"optimizer = {GROUPS[glob]}")
+    (_, found), (_, alone) = after_a_step(ALL), after_a_step(f"optimizer = {GROUPS[glob]}")
     first = {name: next(each for each in GROUPS if fnmatchcase(name, each)) for name in WEIGHTS}
     own = tuple(name for name in WEIGHTS if first[name] == glob)
     assert own
@@ -172,7 +173,7 @@ def test_an_optimizer_of_the_users_changes_what_it_says() -> None:
 
 def test_groups_have_slots_of_their_own() -> None:
     """Each weight those of its group's optimizer, which `why` names."""
-    compiled = graph_of(bag(ALL))
+    compiled, _ = after_a_step(ALL)
     slots = {name for name in compiled.saved if name.startswith(("table/", "muon/", "adafactor/kernel/"))}
     assert slots - {*WEIGHTS} == {
         *(f"table/embeddings/{each}" for each in ("Nadam", "Nadam_1", "Nadam_2")),

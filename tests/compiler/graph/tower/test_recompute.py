@@ -118,7 +118,7 @@ def test_what_draws_from_seeds_is_drawn_again_and_what_moves_is_not() -> None:
     assert all(op.waits or any(each.op.startswith(SCOPE) for each in op.inputs) for op in tied)
 
 
-@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("optimized", [pytest.param(False, marks=pytest.mark.full), True])
 def test_the_allocator_counts_less(*, optimized: bool) -> None:
     """Of eight blocks with some tensors each, at most half of the peak is left.
 

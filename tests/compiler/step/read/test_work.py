@@ -61,12 +61,8 @@ def test_every_input_is_waited_for(compiled: Any, work: StepWork) -> None:
 
 def test_what_crosses_is_what_the_map_says(compiled: Any, work: StepWork) -> None:
     """The tensors that cross from device to device are those of the placement map, byte for byte."""
-    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
-    found: dict[tuple[str, str], int] = defaultdict(int)
-    for source, tensor, target in crossings(work):
-        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
     expected = {(each.from_device, each.to_device): each.bytes for each in list_transfers(compiled.step)}
-    assert found == expected
+    assert crossing(work) == expected
 
 
 def test_operations_are_those_that_tensorflow_counts(compiled: Any, work: StepWork) -> None:
@@ -143,6 +139,21 @@ def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
     assert summed.bytes == 4 * 8 * (rounds * 4 * 5 + 40) + rounds * 4 * 5 * 4 + 8
     applied = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
     assert any("float32[40,8]" in each.signature.inputs for each in applied)
+
+
+def crossing(work: StepWork) -> dict[tuple[str, str], int]:
+    """Return the bytes of the tensors that cross, by the devices from which and to which they do."""
+    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    for source, tensor, target in crossings(work):
+        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
+    return {pair: size for pair, size in found.items() if size}
+
+
+def sent_by_map(graph: Any) -> dict[tuple[str, str], int]:
+    """Return the same as the placement map of a graph has it."""
+    links = map_placement(graph).transfers
+    return {(each.from_device, each.to_device): each.bytes for each in links if each.bytes}
 
 
 def seconds(spec: Any) -> float:
@@ -233,10 +244,8 @@ def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief
     found, real = of_worker(chief.plan, step_parts(chief.step).chief, 1), step_parts(other.step).chief
 
     def sent(part: GraphPart) -> list[tuple[str, str, int]]:
-        crossing = crossings(StepWork(part.ops, part.arrows, ()))
-        return sorted(
-            (part.ops[at].device.ref, target.ref, size) for (at, _, target), size in crossing.items()
-        )
+        found = crossings(StepWork(part.ops, part.arrows, ()))
+        return sorted((part.ops[at].device.ref, target.ref, size) for (at, _, target), size in found.items())
 
     assert sent(found) == sent(real)
     assert len(sent(found)) > 2
@@ -259,12 +268,7 @@ def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:
 def test_what_workers_send_is_what_the_map_says() -> None:
     """The tensors between tasks are those of the placement map, byte for byte."""
     graph = between("sync")
-    work, found = timed_step(graph.step), defaultdict(int)
-    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
-    for source, tensor, target in crossings(work):
-        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
-    sent = {(each.from_device, each.to_device): each.bytes for each in map_placement(graph).transfers}
-    assert {pair: size for pair, size in found.items() if size} == {p: s for p, s in sent.items() if s}
+    assert crossing(timed_step(graph.step)) == sent_by_map(graph)
 
 
 def test_workers_that_update_alone_queue_at_the_server() -> None:
@@ -290,12 +294,7 @@ def test_workers_that_send_each_other_sums_wait_inside_of_a_step(aggregation: st
     assert [step.plan.worker.index for step in steps] == [0, 1, 2]
     marks = {ENDED, AGAIN}
     assert {each.name for each in work.ops} - marks == {op.name for step in steps for op in step.run}
-    found: dict[tuple[str, str], int] = defaultdict(int)
-    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
-    for source, tensor, target in crossings(work):
-        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
-    sent = {(each.from_device, each.to_device): each.bytes for each in map_placement(graph).transfers}
-    assert {pair: size for pair, size in found.items() if size} == {pair: n for pair, n in sent.items() if n}
+    assert crossing(work) == sent_by_map(graph)
     forecast = forecast_time(graph.step, None)
     assert forecast is not None
     starts = {each.op: each.start for each in forecast.simulated.bars}

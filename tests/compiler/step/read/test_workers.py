@@ -238,16 +238,21 @@ def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
     return {link: (number, sizes[link]) for link, number in numbers.items()}
 
 
-@pytest.mark.family(every=4)
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
-    """What workers share is there once, and others' tensors go there; clones are on their own devices."""
-    spec = _spec(name)
-    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
+def _mapped(spec: Any) -> tuple[list[Any], PlacementMap]:
+    """Return the graphs of three workers and the map of the first, which has what all hold and send."""
+    graphs = [graph_of(spec, worker=index, seed=0) for index in range(3)]
     placement = map_placement(graphs[0])
     assert +_held_by_map(placement) == +_held(graphs)
     sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
     assert sent == _sent(graphs)
+    return graphs, placement
+
+
+@pytest.mark.family(every=4)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
+    """What workers share is there once, and others' tensors go there; clones are on their own devices."""
+    graphs, placement = _mapped(_spec(name))
     ops = Counter(entry.device.ref for own in graphs for entry in own.ledger.entries.values())
     for device in placement.devices:
         # Of metrics and summaries the chief has six ops more, which its map gives to all.
@@ -260,11 +265,7 @@ def test_map_has_the_parts_of_slots_that_each_worker_has() -> None:
     layout = "variables -> replicated\n  slots -> sharded(clones)"
     text = SPEC.format(servers="", clones="worker[*].cpu[0]", place=layout)
     spec = spec_of(text.replace("replication", "ema = 0.9\n  replication").replace("Momentum(0.1)", "Adam()"))
-    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
-    placement = map_placement(graphs[0])
-    assert +_held_by_map(placement) == +_held(graphs)
-    sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
-    assert sent == _sent(graphs)
+    graphs, _ = _mapped(spec)
     kinds = {
         each.signature.type
         for each in timed_step(graphs[0].step).ops
@@ -316,10 +317,8 @@ def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says
 def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:
     """Also if the chief has handles of it, too; two thin matrices are sent in place of a kernel."""
     text = REPLICAS.replace("aggregate = ring", "compress = power_sgd(rank = 1)")
-    graphs: list[Any] = [graph_of(spec_of(text), worker=at, seed=0) for at in range(3)]
-    placement = map_placement(graphs[0])
-    held = +_held_by_map(placement)
-    assert held == +_held(graphs)
+    _, placement = _mapped(spec_of(text))
+    held = _held_by_map(placement)
     for at in range(3):
         kept = held[f"worker[{at}].cpu[0]", "other"] - held["worker[1].cpu[0]", "other"]
         assert (kept == 0) == (at > 0)  # the chief has the table and the seed of metrics besides

@@ -115,10 +115,7 @@ def test_who_does_not_want_it_is_not_told(
 
 PROGRAM = """
 import sys
-from compiler.pipeline import make_plan
-from tests.support import spec_of
 from tfdeploy import progress
-from tfdeploy.cli.building import said_of_graph
 from tfdeploy.runtime.start_tensorflow import _silenced
 progress.AFTER = 0.0
 with progress.busy("building the graph of small"), _silenced():

@@ -142,13 +142,15 @@ def test_a_task_that_says_what_is_wrong_is_not_started_again(tasks: Tasks) -> No
     assert none_left(tasks, 0.0)
 
 
-def test_no_task_outlives_a_launcher_that_is_killed(tasks: Tasks) -> None:
+@pytest.mark.parametrize("executed", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_no_task_outlives_a_launcher_that_is_killed(tasks: Tasks, *, executed: bool) -> None:
     """Tasks end with it at once, also those that are stopped or have just been started.
 
-    All of them are executed, as a user's are.
+    With `make full` all of them are executed, as a user's are.
     """
     tasks.write("tasks = 1", "tasks = 1")
-    launcher = tasks.execute("-c", SCRIPT, str(tasks.spec))
+    words = (SCRIPT, str(tasks.spec))
+    launcher = tasks.execute("-c", *words) if executed else tasks.start_script(*words)
     launcher.until("listens")
     stopped = processes_of(tasks)
     assert len(stopped) == 2

@@ -56,7 +56,7 @@ def _explained(compiled: Any, op: Any) -> None:
         )
 
 
-@pytest.mark.family(every=7)
+@pytest.mark.family(every=11)
 @pytest.mark.parametrize("number", range(MEMBERS))
 def test_a_member_of_the_family(number: int) -> None:
     """Machines with CPUs, with GPUs, and clusters, in turn."""

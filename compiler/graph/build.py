@@ -42,7 +42,6 @@ from compiler.graph.stamp.stages import warn_of_one_stage
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of
 from compiler.graph.summaries import build_summaries, read_weights
-from compiler.graph.tower.network.keras_scope import own_names
 from compiler.graph.tower.recompute import Forward, scopes_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces, templates_of_towers
@@ -109,7 +108,7 @@ def compile_step(
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
     seed, limit = draw_seed() if chosen is None else chosen, plan.update.recompute_limit
-    with _ONE_AT_A_TIME, collector_paused(), own_names():
+    with _ONE_AT_A_TIME, collector_paused():
         if limit is None:
             return _compile(plan, seed, traces)
         templates = traces.of(plan, seed).templates
@@ -315,9 +314,7 @@ def _finish(
     scores, exchange, updates = scores_of(assembly), None, Updates()
     shown = read_weights(assembly)
     if assembly.rules is not None and isinstance(plan, WorkerPlan):
-        # each worker has the regularization of its own clones alone, if these train copies of their own
-        own = (scores.regularization,) if plan.update.mode == "local" else ()
-        exchange = build_between(assembly, plan, scores.losses, (*scores.states, *own), joined)
+        exchange = build_between(assembly, plan, scores.losses, scores.states, joined)
         if exchange.losses:
             scores = scores_of_all(assembly, scores, exchange.losses, exchange.states)
         updates = exchange.updates

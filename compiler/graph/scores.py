@@ -66,22 +66,17 @@ def scores_of(assembly: Assembly) -> Scores:
 def scores_of_all(
     assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> Scores:
-    """Return the scores of all workers.
-
-    Args:
-        states: The states of the metrics, and the regularization unless that of each worker is that of all.
-    """
+    """Return the scores of all workers."""
     at = Spot(assembly.ledger.writer("metric"), "all_workers", assembly.rulebook.optimizer())
     (loss,) = at.op("Identity", "data_loss", data_loss(at, losses, "loss"))
+    (total_loss,) = at.op("AddV2", "total_loss", loss, own.regularization)
     metrics, kept = {}, assembly.towers[0].template.metrics
     for node in assembly.plan.model.metrics:
         count = len(own.metrics[node.name].states)
         of_metric = evolve(at, scope=f"all_workers/metrics/{node.name}")
         metrics[node.name] = metric_of(of_metric, node, kept[node.name], states[:count])
         states = states[count:]
-    regularization = states[0] if states else own.regularization
-    (total_loss,) = at.op("AddV2", "total_loss", loss, regularization)
-    return Scores(tuple(losses), loss, regularization, total_loss, metrics)
+    return Scores(tuple(losses), loss, own.regularization, total_loss, metrics)
 
 
 SCOPE = "evaluation"

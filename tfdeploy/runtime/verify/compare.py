@@ -90,7 +90,7 @@ def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) ->
     assert spec.update.compress is not None
     with Trial(setup, plain_of(spec, case.batches), twice) as trial:
         sums = CompressedSums.of(trial.compiled, spec.update.compress, case.workers, case.leaves_gradients)
-        step, run = [trial.compiled.total_loss, trial.compiled.train_op], trial.session.run
+        step, run = [trial.compiled.data_loss, trial.compiled.train_op], trial.session.run
         losses = tuple(float(run(step, sums.totals(run))[0]) for _ in range(steps))
         return Trajectory(losses, {**trial.values(), **sums.compression.state()})
 

@@ -316,19 +316,19 @@ class Trial:
         self.session.close()
 
     def step(self) -> float:
-        """Do one step and return its loss over the global batch, with the penalty."""
-        return float(self.session.run([self.compiled.total_loss, self.compiled.train_op])[0])
+        """Do one step and return its loss over the global batch."""
+        return float(self.session.run([self.compiled.data_loss, self.compiled.train_op])[0])
 
     def step_parts(self) -> list[tuple[float, float]]:
         """Do one step; return the parts of its loss, each a value and the weight to divide it by."""
-        parts = [*(each.tensors for each in self.compiled.losses), (self.compiled.regularization,)]
+        parts = [each.tensors for each in self.compiled.losses]
         found, _ = self.session.run([parts, self.compiled.train_op])
         return [(float(value), float(weight[0]) if weight else 1.0) for value, *weight in found]
 
     def update(self, clone: int) -> float:
         """Let one clone do an update by itself, and return its loss."""
         loop = self.compiled.train_loops[clone]
-        return float(self.session.run([loop.loss, loop.train_op])[0])
+        return float(self.session.run([loop.data_loss, loop.train_op])[0])
 
     def values(self) -> dict[str, Any]:
         """Return what would be saved now, by name."""
@@ -401,7 +401,7 @@ class WorkerGroupTrial(Trial):
         if self._chief is None:
             exchange = _exchange_of(self.compiled)
             heard, came = exchange.at_once or (None, None)
-            fetches = [self.compiled.total_loss, exchange.apply]
+            fetches = [self.compiled.data_loss, exchange.apply]
             self._chief = self.session.prepared(fetches, [exchange.tick], {came: heard})
         loss, _ = self._chief(self.tick)
         self.tick += 1
@@ -412,7 +412,7 @@ class WorkerGroupTrial(Trial):
         exchange = _exchange_of(self.graphs[clone])
         assert exchange.coordination is not None
         mine = {exchange.coordination.mine: (self.tick, 0)}
-        return float(self.sessions[clone].run([self.graphs[clone].total_loss, exchange.step], mine)[0])
+        return float(self.sessions[clone].run([self.graphs[clone].data_loss, exchange.step], mine)[0])
 
 
 class ReplicasTrial(WorkerGroupTrial):
@@ -435,7 +435,7 @@ class ReplicasTrial(WorkerGroupTrial):
         """Let all workers sum their gradients, and each apply the sum; return the loss."""
         self._of_each(lambda exchange: [exchange.post, *exchange.sends])
         self._of_each(lambda exchange: exchange.apply, slice(1, None))
-        loss = self.session.run([self.compiled.total_loss, _exchange_of(self.compiled).apply])[0]
+        loss = self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0]
         self.made += 1
         chief, every = _exchange_of(self.compiled), self.compiled.plan.update.average_every or 1
         if chief.share is not None and self.made % every == 0:

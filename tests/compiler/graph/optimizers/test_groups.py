@@ -205,9 +205,6 @@ FAULTS = {
         "TFD507",
         'Muon(0.1, ns_steps = 2, exclude_layers = ["("])',
     ),
-    'optimizer = Lion(0.1, name = "a b")': ("TFD507", 'Lion(0.1, name = "a b")'),
-    "optimizer = Lion(CosineDecay(0.1, 4, alpha = none))": ("TFD507", "CosineDecay(0.1, 4, alpha = none)"),
-    'optimizer = Lion(CosineDecay(0.1, 4, name = "_"))': ("TFD507", 'CosineDecay(0.1, 4, name = "_")'),
     'optimizer = python("own:words")': ("TFD552", 'python("own:words")'),
     'optimizer = python("own:given", rate = 0.1, clipnorm = 1.0)': (
         "TFD552",

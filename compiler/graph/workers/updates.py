@@ -156,7 +156,7 @@ class _Sync:
         self.after: list[str] = []  # the names of the ops after which the chief looks into mailboxes
         self.present: Tensor | None = None
         self.here: list[Tensor] | None = None  # by worker, one if it is present and zero if it is not
-        self.weights: list[Tensor] | None = None
+        self.shares: list[Tensor] | None = None  # the same, times all workers divided by those present
 
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
@@ -299,16 +299,16 @@ class _Sync:
         """If workers may be missing, give each that is present a larger weight, to make up for those."""
         if not self.plan.update.backup:
             return
-        at, mean = self.coordination.table.at("present"), self.plan.update.reduce == "mean"
-        found = write_traced(at, _weights, count=self.worker.count, mean=mean)
-        self.present, self.here, self.weights = found
+        at = self.coordination.table.at("present")
+        self.present, self.here, self.shares = write_traced(at, _weights, count=self.worker.count)
 
     def _conditioned(
         self, gradients: Sequence[_Post[SummedGradient]], losses: Sequence[LossSum]
     ) -> list[SummedGradient]:
         """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
-        totals = self._totals([each.box for each in gradients], self.weights)
+        weights = self.shares if self.plan.update.reduce == "mean" else self.here
+        totals = self._totals([each.box for each in gradients], weights)
         summed = [
             evolve(each, copies=(own,))
             for post, total in zip(gradients, totals, strict=True)
@@ -326,7 +326,7 @@ class _Sync:
             if join == "first":
                 total = post.box.take(0, after=self.after)
             else:
-                (total,) = self._totals([post.box], self.weights if join == "mean" else self.here)
+                (total,) = self._totals([post.box], self.shares if join == "mean" else self.here)
             for each, value in post.parted(total):
                 variable = self.chief.variables[each.variable.name]
                 found.append(changed(self.chief, evolve(each, variable=variable, value=dense(value))))
@@ -361,7 +361,7 @@ def _tick() -> tf.Tensor:
     return tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
 
 
-def _weights(count: int, *, mean: bool) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+def _weights(count: int) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
     present = tf.compat.v1.placeholder_with_default(tf.ones((count,), tf.float32), (count,), name="present")
-    factor = count / tf.reduce_sum(present) if mean else tf.constant(1.0)
+    factor = count / tf.reduce_sum(present)
     return present, tf.unstack(present), tf.unstack(present * factor)

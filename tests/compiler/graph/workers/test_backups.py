@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -69,6 +70,38 @@ def started(graph: CompiledGraph, target: str, own: dict[str, Any], stack: ExitS
     return session, graph.train_input.attach(lambda: tf.data.Dataset.from_tensor_slices(own))
 
 
+def steps_of(
+    text: str,
+    examples: Sequence[dict[str, Any]],
+    counted: Sequence[Sequence[float]],
+    shown_of: Callable[[CompiledGraph], Sequence[Any]],
+) -> tuple[list[Any], dict[str, Any]]:
+    """Make a step for each list of those that count; return what each shows, and the variables at the end."""
+    spec = spec_of(text)
+    plans = [make_plan(spec, emulate=True, worker=worker) for worker in range(WORKERS)]
+    server = loopback_server(session_config(plans[0], served=True))
+    with ExitStack() as stack:
+        traces = Traces(".")
+        graphs = [compile_graph(plan, traces=traces) for plan in plans]
+        workers = [
+            started(graph, server.target, own, stack) for graph, own in zip(graphs, examples, strict=True)
+        ]
+        chief, (session, _) = graphs[0], workers[0]
+        exchange = chief.exchange
+        assert exchange is not None
+        for op in (chief.init_op, exchange.clear, exchange.coordination.open):
+            session.run(op)
+        for own, start in workers:
+            own.run(start)
+        found = []
+        for present in counted:
+            for graph, (own, _) in zip(graphs, workers, strict=True):
+                assert graph.exchange is not None
+                own.run(graph.exchange.post)
+            found.append(session.run([*shown_of(chief), exchange.apply], {exchange.present: present}))
+        return found, session.run(dict(chief.saved))
+
+
 def assert_same_summary(summary: bytes, expected: bytes) -> None:
     """The loss, the gradients that are applied, and the weights before the step are those of one tower."""
     found, wanted = shown(summary), shown(expected)
@@ -98,34 +131,38 @@ def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
         f"clones {{ batch = {BATCH} }}\n"
         f"update {{ {UPDATE}, replication = between_graph, backup = 1 }}"
     )
-    spec = spec_of(TAGGER.format(masked=MASKED, parts=several))
-    plans = [make_plan(spec, emulate=True, worker=worker) for worker in range(WORKERS)]
-    server = loopback_server(session_config(plans[0], served=True))
-    with ExitStack() as stack:
-        traces = Traces(".")
-        graphs = [compile_graph(plan, traces=traces) for plan in plans]
-        spoiled = [-1, 0, 1]  # the batch of each worker that does not count
-        workers = [
-            started(graph, server.target, batches_of(at, arrays, spoiled[at]), stack)
-            for at, graph in enumerate(graphs)
-        ]
-        chief, (session, _) = graphs[0], workers[0]
-        exchange = chief.exchange
-        assert exchange is not None
-        for op in (chief.init_op, exchange.clear, exchange.coordination.open):
-            session.run(op)
-        for own, start in workers:
-            own.run(start)
-        found = []
-        for present in counted:
-            for graph, (own, _) in zip(graphs, workers, strict=True):
-                assert graph.exchange is not None
-                own.run(graph.exchange.post)
-            accuracy = chief.metrics["accuracy"].result
-            fetches = [chief.total_loss, chief.data_loss, accuracy, chief.summary_op, exchange.apply]
-            found.append(session.run(fetches, {exchange.present: present}))
-        trained = session.run(dict(chief.saved))
+    spoiled = [-1, 0, 1]  # the batch of each worker that does not count
+    own = [batches_of(worker, arrays, spoiled[worker]) for worker in range(WORKERS)]
+
+    def shown_of(chief: CompiledGraph) -> list[Any]:
+        return [chief.total_loss, chief.data_loss, chief.metrics["accuracy"].result, chief.summary_op]
+
+    found, trained = steps_of(TAGGER.format(masked=MASKED, parts=several), own, counted, shown_of)
     for here, there in zip(found, expected, strict=True):
         np.testing.assert_allclose(here[:3], there[:3], rtol=ROUNDING)
         assert_same_summary(here[3], there[3])
     assert largest_difference(trained, values) < ROUNDING
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_statistics_are_means_over_those_that_are_there(reduce: str) -> None:
+    """Whether gradients are added or averaged: half of the mean of 1 and 3, and of that of no variance."""
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [2])
+  y = x -> BatchNormalization(momentum = 0.5, name = "norm") -> Dense(2)
+  loss = [x, y] -> MeanSquaredError()
+}}
+devices {{ job "ps" {{ tasks = 1 }}
+ job "worker" {{ tasks = {WORKERS} }} }}
+clones {{ batch = {BATCH} }}
+update {{
+  optimizer = SGD(0.1), replication = between_graph, backup = 1, batch_norm = mean, reduce = {reduce}
+}}
+"""
+    examples = [{"x": np.full((1, BATCH, 2), worker + 1, np.float32)} for worker in range(WORKERS)]
+    _, trained = steps_of(text, examples, [[1.0, 0.0, 1.0]], lambda _: [])
+    np.testing.assert_allclose(trained["norm/moving_mean"], [1.0, 1.0], rtol=ROUNDING)
+    np.testing.assert_allclose(trained["norm/moving_variance"], [0.5, 0.5], rtol=ROUNDING)

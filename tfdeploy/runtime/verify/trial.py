@@ -400,7 +400,8 @@ class WorkerGroupTrial(Trial):
             session.run(exchange.post, {exchange.tick: self.tick})
         if self._chief is None:
             exchange = _exchange_of(self.compiled)
-            heard, came = exchange.at_once or (None, None)
+            assert exchange.at_once is not None
+            heard, came = exchange.at_once
             fetches = [self.compiled.data_loss, exchange.apply]
             self._chief = self.session.prepared(fetches, [exchange.tick], {came: heard})
         loss, _ = self._chief(self.tick)

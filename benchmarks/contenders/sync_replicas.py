@@ -18,6 +18,8 @@ from benchmarks.contenders.multi_worker import LAYERS, RATE, forward
 from benchmarks.contenders.parameter_server import EXAMPLES
 from benchmarks.models import PROBLEMS
 
+POLL = 0.1  # seconds between two looks of a worker at the variables of the chief
+
 
 def train(model: str, steps: int) -> None:
     """Train a model as the task that TF_CONFIG names; a server serves until it is ended.
@@ -51,6 +53,8 @@ def train(model: str, steps: int) -> None:
     # the servers and this task, because workers do not talk to each other
     config = v1.ConfigProto(device_filters=["/job:ps", f"/job:{job}/task:{index}"])
     hook = optimizer.make_session_run_hook(chief)
+    if not chief:
+        _wait_until_ready(server.target, config)
     with v1.train.MonitoredTrainingSession(
         server.target, is_chief=chief, hooks=[hook], config=config
     ) as session:
@@ -62,6 +66,20 @@ def train(model: str, steps: int) -> None:
             times.append(time.perf_counter())
         print(json.dumps({"seconds": times[1] - times[0]}), flush=True)
         os._exit(0)
+
+
+def _wait_until_ready(target: str, config: Any) -> None:
+    """Wait until the chief has given all variables their values.
+
+    A session of a worker looks for that every 30 seconds, and until then the chief would train alone.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    missing = v1.report_uninitialized_variables(v1.global_variables())
+    with v1.Session(target, config=config) as session:
+        while len(session.run(missing)):
+            time.sleep(POLL)
 
 
 def _batches(problem: Any) -> Any:

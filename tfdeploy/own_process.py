@@ -8,6 +8,7 @@ training run does, because its files have everything.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -153,12 +154,14 @@ def _failing(number: int) -> int:
 SIGNALLED = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number
 
 _owned = False
+_code: int | None = None  # the exit code with which this process is about to end
 
 
 def own() -> None:
     """Say that the process is that of a command: Ctrl-C ends it at once, and its streams last."""
     global _owned  # noqa: PLW0603 it is about the process
     _owned = True
+    atexit.register(_end_without_libraries)  # so early that it is called after all others
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)
     guard()
@@ -257,6 +260,27 @@ def end_process(code: int) -> NoReturn:
     """End the process at once, whatever its threads are doing."""
     clean_up()
     os._exit(code)
+
+
+def exit_with(code: int) -> NoReturn:
+    """Exit with a code, as `sys.exit` does, but without what TensorFlow's libraries do at the end."""
+    global _code  # noqa: PLW0603 it is about the process
+    _code = code
+    sys.exit(code)
+
+
+def _end_without_libraries() -> None:
+    """End the process when Python has done all that it does, if TensorFlow has been loaded.
+
+    What its libraries free at the end is freed with the process anyway. Threads of gRPC still run then, and
+    now and then one of them finds a descriptor closed, and aborts a command that has done its work.
+    """
+    if _code is None or "tensorflow" not in sys.modules:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, LostOutputError):
+            stream.flush()
+    os._exit(_code)
 
 
 def keep_everything() -> None:

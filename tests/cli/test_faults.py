@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -113,6 +114,17 @@ def test_what_a_signal_ends_at_once_is_cleaned_up(command: Command, number: str)
     action = f"import os; from tfdeploy.own_process import cleanup, not_interruptible\n    {block} {send}"
     done = command(program=faulty(action))
     assert (done.code, done.out) == (130 if number == "SIGINT" else 143, "clean")
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+@pytest.mark.parametrize("code", [0, 143])
+def test_libraries_of_tensorflow_do_nothing_at_the_end(command: Command, loaded: bool, code: int) -> None:
+    """What Python does at the end is done; a library that would abort the process then does not."""
+    aborts = "libc = ctypes.CDLL(None); libc.__cxa_atexit(libc.abort, None, None)"
+    name = "tensorflow" if loaded else "something"
+    action = f"import atexit, ctypes; {aborts}; atexit.register(print, 'bye'); sys.modules['{name}'] = sys"
+    done = command(program=faulty(f"{action}; print('hello'); sys.exit({code})"))
+    assert (done.code, done.out, done.err) == (code if loaded else -signal.SIGABRT, "hello\nbye\n", "")
 
 
 @pytest.mark.parametrize(("stream", "code"), [("stdout", 2), ("stderr", 0)])

@@ -26,7 +26,7 @@ from dsl.errors import files
 from dsl.files.regular import system_reason
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common, say
-from tfdeploy.own_process import LostOutputError, outlive_terminal
+from tfdeploy.own_process import LostOutputError, exit_with, outlive_terminal
 
 SPEC_ERROR = 1
 FAULT = 2
@@ -43,9 +43,14 @@ _STRANGE = re.compile("[\udc80-\udcff]")
 def run(command: click.Command, name: str) -> NoReturn:
     """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
     early = Common(debug="--debug" in sys.argv)
-    code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
+    try:
+        code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
+    except SystemExit as stop:
+        if not isinstance(stop.code, int):
+            raise
+        code = stop.code
     gc.freeze()  # the memory is given back with the process, so that Python need not look for what to free
-    sys.exit(code)
+    exit_with(code)
 
 
 def guarded(common: Common, action: Callable[[], int | None]) -> int:

@@ -188,7 +188,7 @@ def _is_plainly_overruled(rules: Sequence[ir.Rule], at: int) -> bool:
 def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
     """Report globs of `freeze` and of the block `weights` that match no weight, and files for no weights."""
     update = plan.spec.update
-    for glob in update.freeze or ():
+    for glob in dict.fromkeys(update.freeze or ()):
         if not _matching(glob, names):
             near = nearest_paths(glob, names)
             yield weight_errors.freeze_matches_nothing(update.span_of("freeze"), glob=glob, names=near)

@@ -30,6 +30,7 @@ from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import data as errors
 from dsl.errors import layers
 from dsl.errors.data import Where
+from dsl.errors.plan import layer_cannot_be_made
 from dsl.source import Excerpt, Span
 from dsl.suggest import nearest
 
@@ -100,17 +101,33 @@ class UserCode:
         except Exception as error:
             raise SpecError([diagnosed(error, self.step, self.span)]) from error
 
-    def guarded(self, function: _Function) -> _Function:
-        """Return the function with its exceptions as diagnostics at the step; None stays None."""
+    def guarded(
+        self, function: _Function, what: str = "", shape: Callable[[Any], Any] | None = None
+    ) -> _Function:
+        """Return the function with its exceptions as diagnostics at the step; None stays None.
+
+        Args:
+            what: What the function is to the step, if its result must have a shape.
+            shape: Returns that shape from the first argument.
+        """
         if function is None:
             return None
 
         @wraps(function, assigned=(), updated=())  # `inspect.unwrap` finds the function itself
         def run(*args: Any, **kwargs: Any) -> Any:
             with self.running():
-                return function(*args, **kwargs)
+                found = function(*args, **kwargs)
+                if shape is not None:
+                    self._require_shape(what, found, shape(args[0]))
+                return found
 
         return run
+
+    def _require_shape(self, what: str, found: Any, shape: Any) -> None:
+        own, wanted = tf.TensorShape(getattr(found, "shape", ())), tf.TensorShape(shape)
+        if not own.is_compatible_with(wanted):
+            reason = f"its {what} gives {list(own)} in place of {list(wanted)}"
+            raise SpecError([layer_cannot_be_made(self.span, step=self.step, reason=reason)])
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def _faults(
             yield plan.rule_matches_nothing(span, selector=pattern, names=nearest_paths(pattern, names))
         elif not own:
             yield layers.group_without_weights(span, pattern=pattern)
-        for glob in group.excluded if own else ():
+        for glob in dict.fromkeys(group.excluded) if own else ():
             if not any(fnmatchcase(each.name, glob) for each in own):
                 near = nearest_paths(glob, [each.name for each in own])
                 yield plan.rule_matches_nothing(group.excluded_span, selector=glob, names=near)

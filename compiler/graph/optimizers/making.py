@@ -103,12 +103,20 @@ def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, 
 def _learning_rate(call: ir.Call, rate: Any, base: str) -> Any:
     """Return the rate as a number or as a Keras schedule; it is Keras's default if the call has none."""
     if isinstance(rate, ir.Call):
-        return _own_schedule(rate, base) if rate.name == "python" else make(rate, "schedule")
+        return _own_schedule(rate, base) if rate.name == "python" else _schedule_of_keras(rate)
     if rate is not None:
         return rate
     signature = signatures.find("optimizer", call.name)
     argument = signature.argument("learning_rate") if signature is not None else None
     return argument.default if argument is not None else None
+
+
+def _schedule_of_keras(call: ir.Call) -> Any:
+    """Return a schedule of Keras, which refuses some of its arguments only when it is called."""
+    made = make(call, "schedule")
+    with discarded_graph():
+        _refused_by(lambda: made(tf.constant(0, tf.int64)), call)
+    return made
 
 
 def _refused_by(run: Callable[[], T], call: ir.Call) -> T:

@@ -11,12 +11,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from math import prod
 from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
 from attrs import define, evolve, field
 
+from compiler.checks.shapes import MOST
 from compiler.figures import distinct
 from compiler.graph.adapters.keras_private import (
     Merge,
@@ -129,9 +131,9 @@ class Tracer:
             dtype=dtype,
             trainable=bool(variable.trainable),
             bytes=Tensor("", dtype, shape).bytes or 0,
-            initializer=user.guarded(initializer_of(variable)),
-            regularizer=user.guarded(variable.regularizer),
-            constraint=user.guarded(variable.constraint),
+            initializer=user.guarded(initializer_of(variable), "initializer", tf.TensorShape),
+            regularizer=user.guarded(variable.regularizer, "regularizer", lambda _: ()),
+            constraint=user.guarded(variable.constraint, "constraint", lambda weight: weight.shape),
             declared=_JOINS.get(variable.aggregation),
             of_class=_class_of_user(layer, variable),
         )
@@ -439,6 +441,9 @@ class _Trace:
             weighing = {} if weights is None else {"sample_weight": weights}
             if node.call.name == "python" and self.batch is None:
                 require_summable(metric, target, prediction, node)
+            for each in metric.variables:
+                if prod(each.shape) > MOST:
+                    raise ValueError(f"its state would have the shape {list(each.shape)}")
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
             effects = len(self.graph.effects)
             found = metric.stateless_update_state(start, target, prediction, **weighing)

@@ -241,7 +241,7 @@ def told_of(plan: Plan, names: list[str]) -> list[tuple[str, str, str]]:
 def test_globs_of_what_is_frozen() -> None:
     """Each that matches no weight is told_of, with the nearest names."""
     assert told_of(plan(', freeze = ["conv1/*", "*/bias"]'), WEIGHTS) == []
-    frozen = plan(', freeze = ["conv2/*", "*/bias", "kernel"]')
+    frozen = plan(', freeze = ["conv2/*", "*/bias", "kernel", "conv2/*"]')
     assert [message for _, message, _ in told_of(frozen, WEIGHTS)] == [
         "no weight of the model matches `conv2/*`, which is to be frozen",
         "no weight of the model matches `kernel`, which is to be frozen",

@@ -144,6 +144,8 @@ def test_an_op_of_no_clone_or_of_no_name() -> None:
     """Such are named as far as they are known; a layer is known also without a clone."""
     graph = compiled(TWO, {"block/first/kernel": None})
     assert told(graph, "block/first/kernel").message == "step 3 failed, in the layer `block/first`: no good"
+    graph = compiled(TWO, {"update/block/first/kernel/Sum": None})
+    assert told(graph, "update/block/first/kernel/Sum").span is not None
     assert told(graph, "other") == step_failed("step 3", "no good", None, clone=None, layer=None, op="other")
     assert told(graph, None).notes == ()
     sum_of_losses = told(graph, "loss/add").span

@@ -156,12 +156,13 @@ def _inputs_of(compiled: CompiledGraph, name: str | None) -> set[str]:
 def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
     """Return the layer that an op belongs to, by its name in the tower, and its place in the spec.
 
-    An op of a loss or of a metric is in no layer, but has a place in the spec.
+    An op that updates a weight belongs to the layer of the weight. One of a loss or of a metric is in no
+    layer, but has a place in the spec.
     """
     if name is None:
         return None, None
     scope = compiled.plan.towers[clone].scope if clone is not None else EVALUATION
-    inner = name.removeprefix(f"{scope}/").removeprefix("gradients/")
+    inner = name.removeprefix(f"{scope}/").removeprefix("gradients/").removeprefix("update/")
     layers = {each.path: each.span for each in compiled.plan.model.layers}
     parts = inner.split("/")
     for length in range(len(parts), 0, -1):

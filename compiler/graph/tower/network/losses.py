@@ -49,7 +49,7 @@ def measure(
         weights: How much each example, or each position of it, counts; None if all count the same.
 
     Raises:
-        ValueError: The weights do not fit the values of the loss.
+        ValueError: The weights do not fit the values of the loss, or its reduction leaves more than one.
     """
     recording = _RecordingLoss(loss, weights)
     plain = recording(target, prediction, weights)
@@ -57,6 +57,8 @@ def measure(
     joined = values.shape.rank == 0 or isinstance(loss, keras.losses.Circle)
     masks = [each for each in (get_keras_mask(prediction), get_keras_mask(values)) if each is not None]
     divides = bool(masks) or (weights is not None and loss.reduction == _BY_WEIGHTS)
+    if plain.shape.rank:
+        raise ValueError("it is not one number: leave `reduction` out, or write another")
     if not divides or values.shape.rank == 0 or loss.reduction in _PLAIN_REDUCTIONS:
         return MeasuredLoss(tf.cast(plain, tf.float32), None, joined)
     with tf.name_scope(loss.name):

@@ -201,10 +201,14 @@ FAULTS = {
     'optimizer { "*e/*" -> SGD(0.1), "table/*" -> SGD(0.1), "*" -> SGD(0.1) }': ("TFD551", '"table/*"'),
     'optimizer { "tabel/*" -> SGD(0.1), "*" -> SGD(0.1) }': ("TFD511", '"tabel/*"'),
     'optimizer = AdamW(0.1, exclude_from_weight_decay = ["*/bais"])': ("TFD511", '["*/bais"]'),
+    'optimizer = AdamW(0.1, exclude_from_weight_decay = ["*/b", "*/b"])': ("TFD511", '["*/b", "*/b"]'),
     'optimizer = Muon(0.1, ns_steps = 2, exclude_layers = ["("])': (
         "TFD507",
         'Muon(0.1, ns_steps = 2, exclude_layers = ["("])',
     ),
+    'optimizer = Lion(0.1, name = "a b")': ("TFD507", 'Lion(0.1, name = "a b")'),
+    "optimizer = Lion(CosineDecay(0.1, 4, alpha = none))": ("TFD507", "CosineDecay(0.1, 4, alpha = none)"),
+    'optimizer = Lion(CosineDecay(0.1, 4, name = "_"))': ("TFD507", 'CosineDecay(0.1, 4, name = "_")'),
     'optimizer = python("own:words")': ("TFD552", 'python("own:words")'),
     'optimizer = python("own:given", rate = 0.1, clipnorm = 1.0)': (
         "TFD552",

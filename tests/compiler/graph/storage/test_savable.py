@@ -122,6 +122,17 @@ def test_a_model_that_cannot_be_saved_is_not_trained(tmp_path: Path, step: str, 
     assert not list(tmp_path.glob("run/checkpoints/*"))
 
 
+def test_a_layer_of_which_keras_knows_another_shape_is_not_trained(tmp_path: Path) -> None:
+    """Keras does not know that an activation halves the outputs of a layer."""
+    path = tmp_path / "m.tfdeploy"
+    path.write_text(SPEC.format(block="", steps="s = [e, v] -> Concatenate() -> Dense(4, activation = glu)"))
+    found = refusal_of(lambda: api.run(api.load(path, {"train.directory": str(tmp_path / "run")})))
+    assert found.code == "TFD563"
+    assert marked(found) == "LSTM(3)"
+    reason = "Keras makes `lstm/lstm_cell/kernel` as `[4, 12]`, and it is trained as `[2, 12]`"
+    assert found.notes == (reason,)
+
+
 def test_a_class_that_can_be_loaded_is_trained(tmp_path: Path) -> None:
     """A layer of the user's with a mask of its own needs only be named when the file is loaded.
 

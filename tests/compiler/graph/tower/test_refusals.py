@@ -135,6 +135,8 @@ update {{ optimizer = SGD(0.1) }}
 SQUARES = "y = {}\n  loss = [x, y] -> MeanSquaredError()"
 SET = "y = {} -> Dense(2)\n  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)"
 TERMS = "y = x -> Dense(1)\n  square = ops.sum(ops.square(x), axis = -1)\n  {}"
+NONE = "loss = [x, y] -> MeanSquaredError(reduction = none), output = y"
+HUGE = "loss = [x, y] -> MeanSquaredError()\n  metrics { far = [label, y] -> IoU(1000000000000, [0]) }"
 WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
 
 
@@ -168,6 +170,8 @@ WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
         (TERMS, "loss = y + ops.square(x), output = y", "TFD590", "ops.square(x)"),
         (TERMS, "loss = y + ops.sum(ops.ones([4])), output = y", "TFD591", "ops.sum(ops.ones([4]))"),
         (TERMS, "loss = 2 * y - square", "TFD592", "2 * y"),
+        (TERMS, NONE, "TFD506", "[x, y] -> MeanSquaredError(reduction = none)"),
+        (TERMS, HUGE, "TFD506", "[label, y] -> IoU(1000000000000, [0])"),
         # Keras would spread these weights along the wrong axis, or fail with a message about broadcasting.
         (WEIGHTS, "[pair, y, single] -> LogCosh()", "TFD506", "[pair, y, single] -> LogCosh()"),
         (WEIGHTS, "[pair, y, pair] -> Dice()", "TFD506", "[pair, y, pair] -> Dice()"),

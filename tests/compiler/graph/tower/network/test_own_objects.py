@@ -308,3 +308,29 @@ def test_arguments_go_to_the_activation(
     """By place and by name, and what is not given has its default."""
     made = activation_of(name, *args, **kwargs)
     np.testing.assert_allclose(keras.ops.convert_to_numpy(made(NUMBERS)), [wanted], rtol=1e-6)
+
+
+SHAPES = """
+def begin(shape, dtype=None):
+    return tf.zeros(shape[:-1], dtype)
+def bound(weight):
+    return weight[0]
+def penalty(weight):
+    return tf.reduce_sum(weight, 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "reason"),
+    [
+        ("initializer", "begin", "gives [4] in place of [4, 3]"),
+        ("constraint", "bound", "gives [3] in place of [4, 3]"),
+        ("regularizer", "penalty", "gives [3] in place of []"),
+    ],
+)
+def test_a_result_of_another_shape_is_refused(tmp_path: Path, what: str, name: str, reason: str) -> None:
+    """Also for objects of Keras: `stft()` makes kernels that do not fit a `Conv1D` of several channels."""
+    (tmp_path / "shapes.py").write_text(f"import tensorflow as tf\n{SHAPES}")
+    spec = _spec(_text(z=f'x -> Dense(3, kernel_{what} = python("shapes:{name}"))'), tmp_path)
+    found = refusal_of(partial(Training, spec, _arrays(), base=str(tmp_path)))
+    assert (found.code, found.notes) == ("TFD507", (f"its {what} {reason}",))

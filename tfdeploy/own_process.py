@@ -8,7 +8,6 @@ training run does, because its files have everything.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import io
 import os
@@ -154,14 +153,12 @@ def _failing(number: int) -> int:
 SIGNALLED = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number
 
 _owned = False
-_code: int | None = None  # the exit code with which this process is about to end
 
 
 def own() -> None:
     """Say that the process is that of a command: Ctrl-C ends it at once, and its streams last."""
     global _owned  # noqa: PLW0603 it is about the process
     _owned = True
-    atexit.register(_end_without_libraries)  # so early that it is called after all others
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)
     guard()
@@ -263,24 +260,17 @@ def end_process(code: int) -> NoReturn:
 
 
 def exit_with(code: int) -> NoReturn:
-    """Exit with a code, as `sys.exit` does, but without what TensorFlow's libraries do at the end."""
-    global _code  # noqa: PLW0603 it is about the process
-    _code = code
-    sys.exit(code)
+    """Exit with a code, as `sys.exit` does, but without what TensorFlow's libraries do at the very end.
 
-
-def _end_without_libraries() -> None:
-    """End the process when Python has done all that it does, if TensorFlow has been loaded.
-
-    What its libraries free at the end is freed with the process anyway. Threads of gRPC still run then, and
-    now and then one of them finds a descriptor closed, and aborts a command that has done its work.
+    What they free then is freed with the process anyway. Threads of gRPC still run at that time, and now and
+    then one of them finds a descriptor closed, and aborts a command that has done its work.
     """
-    if _code is None or "tensorflow" not in sys.modules:
-        return
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, LostOutputError):
-            stream.flush()
-    os._exit(_code)
+    if "tensorflow" in sys.modules:
+        import ctypes  # which takes time, and TensorFlow has it
+
+        libc = ctypes.CDLL(None)  # which calls last what was registered first, and so nothing after this
+        libc["__cxa_atexit"](libc["_exit"], ctypes.c_void_p(code), None)
+    sys.exit(code)
 
 
 def keep_everything() -> None:

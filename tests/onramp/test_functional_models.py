@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import keras
 import pytest
@@ -11,7 +13,6 @@ from keras import layers, ops
 
 from benchmarks.applications import outline
 from compiler.graph.adapters.keras_private import compiled_with
-from compiler.graph.build import compile_step
 from compiler.graph.storage.export import plain_model
 from compiler.pipeline import make_plan
 from dsl import ir
@@ -233,7 +234,8 @@ def there_and_back(model: keras.Model, folder: Path) -> tuple[Converted, ir.Spec
     first.write_text(made.text)
     spec = read(str(first)).spec
     assert spec is not None
-    back = plain_model(compile_step(make_plan(spec, emulate=True), seed=1), uncreated=True).model
+    planned: Any = SimpleNamespace(plan=make_plan(spec, emulate=True), seed=1)
+    back = plain_model(planned, uncreated=True).model
     again.write_text(text_of(draft(back, config, model.name), weights=None, **options))  # type: ignore[arg-type]
     second = read(str(again)).spec
     assert second is not None

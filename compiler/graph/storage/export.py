@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from math import prod
 from typing import Any
 
 import keras
@@ -23,7 +22,7 @@ from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from compiler.graph.user_code import plain_message
 from compiler.model.graph import LayerNode, ModelGraph
-from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
 
@@ -148,19 +147,9 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
         elif node.kind != "operation" and layer.built:
             for variable in layer.variables:
                 if variable.name != SEED_STATE:
-                    info = tracer.register(variable, node, layer)
-                    shapes = [list(each) for each in (info.shape, compiled.weights[info.name].shape)]
-                    if prod(shapes[0]) != prod(shapes[1]):
-                        raise SpecError([_of_other_shape(node, info.name, *shapes)])
-                    found[info.name] = variable
+                    found[tracer.register(variable, node, layer).name] = variable
             tracer.frozen(layer)
     return found
-
-
-def _of_other_shape(node: LayerNode, name: str, plain: list[int], trained: list[int]) -> Diagnostic:
-    """Return what is said of a weight whose layer Keras takes to get an output of another shape."""
-    reason = f"Keras makes `{name}` as `{plain}`, and it is trained as `{trained}`"
-    return errors.cannot_be_saved(node.span, what=node.label, reason=reason, own=False)
 
 
 def _name(name: str) -> str:

@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,12 +24,21 @@ import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import create, give_stand_in
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.storage.export import evaluated_names, final_weights, keras_model, plain_model, saving
+from compiler.graph.storage.export import (
+    PlainModel,
+    evaluated_names,
+    final_weights,
+    keras_model,
+    plain_model,
+    saving,
+)
 from compiler.graph.storage.saving import Saving, Slice
 from compiler.graph.storage.weight_files import INSIDE
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.user_code import BESIDE_SPEC
+from dsl.diagnostics import SpecError
+from dsl.errors.plan import cannot_be_saved
 
 Run = Callable[[Any], Any]
 """`Session.run` of the session that has the variables."""
@@ -73,6 +83,7 @@ def require_savable(compiled: CompiledGraph, *, base: str = ".") -> None:
         SpecError: Keras, or code of the user's, refuses. The diagnostic has the step that is the reason.
     """
     plain, model = plain_model(compiled, base=base, uncreated=True), compiled.plan.model
+    _require_same_sizes(plain, compiled)
     policy = dtype_policy(compiled.plan.update.precision)
     trusted = any(each.kind == "application" for each in model.layers)  # large, and of Keras alone
     with stateless(), tf.init_scope(), tf.device("CPU:0"), policy, own_names():
@@ -90,6 +101,19 @@ def require_savable(compiled: CompiledGraph, *, base: str = ".") -> None:
                 _text(plain.model)
             else:
                 _loaded(plain.model)
+
+
+def _require_same_sizes(plain: PlainModel, compiled: CompiledGraph) -> None:
+    """Raise SpecError if a layer has other weights in a file, because Keras takes it to get another shape."""
+    names = {id(variable): name for name, variable in plain.variables.items()}
+    for node, layer in zip(compiled.plan.model.layers, plain.layers, strict=True):
+        for variable in getattr(layer, "variables", ()):
+            name = names.get(id(variable))
+            trained = variable.shape if name is None else compiled.weights[name].shape
+            if prod(variable.shape) != prod(trained):
+                own, other = list(variable.shape), list(trained)
+                reason = f"Keras makes `{name}` as `{own}`, and it is trained as `{other}`"
+                raise SpecError([cannot_be_saved(node.span, what=node.label, reason=reason, own=False)])
 
 
 def _text(part: Any) -> str:

@@ -122,13 +122,24 @@ class SyncChiefSteps(_ChiefSteps):
                 report = group.engine.report(
                     "chief's only run", exchange.apply, feed, logged=logged, replaced=replaced
                 )
-        except tf.errors.InvalidArgumentError as fault:
-            if f"{{node {exchange.required}}}" not in fault.message:
+        except (tf.errors.InvalidArgumentError, tf.errors.CancelledError) as fault:
+            if not self._is_only_late(fault):
                 raise
             self._posted = self.tick
             return None
         group.progress()
         return report
+
+    def _is_only_late(self, fault: tf.errors.OpError) -> bool:
+        """Whether a run has failed because gradients have not come, and the chief's own have been posted.
+
+        Of what fails on one task, TensorFlow now and then reports only that another one was cancelled.
+        """
+        if isinstance(fault, tf.errors.InvalidArgumentError):
+            return f"{{node {self.group.exchange.required}}}" in fault.message
+        state = self.group.state()
+        posted = state.arrived[self.group.worker.index]
+        return self.group.is_current(state) and posted == state.tick == self.tick
 
     def _has_come(self, state: State, enough: int) -> bool:
         self._arrived = state.arrived

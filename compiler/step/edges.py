@@ -117,8 +117,11 @@ class Links:
     @classmethod
     def of(cls, sources: Numbers, targets: Numbers, count: int) -> Links:
         """Return links between some of a number of things."""
-        keys = np.sort(sources.astype(np.int64) << _HALF | targets)
-        return cls(np.searchsorted(keys >> _HALF, np.arange(count + 1)), keys & ((1 << _HALF) - 1))
+        keys = sources.astype(np.int64)
+        keys <<= _HALF
+        keys |= targets
+        keys.sort()
+        return cls(np.searchsorted(keys, np.arange(count + 1) << _HALF), keys.astype(np.int32))
 
     def from_(self, sources: Numbers) -> Numbers:
         """Return that to which some things lead, one after the other."""
@@ -138,7 +141,7 @@ _MAKER, _OUTPUT, _DTYPE, _SHAPE = map(attrgetter, ("op", "output", "dtype", "sha
 """What ops and tensors have, for `map`, which needs half the time of a loop for millions of them."""
 
 _HALF = 32
-"""The bits of one of two numbers in another."""
+"""The bits of the second of two numbers that are sorted as one."""
 
 
 def distinct(numbers: Numbers) -> Numbers:

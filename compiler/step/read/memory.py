@@ -63,8 +63,7 @@ def forecast_memory(step: Step, named: int | None = LARGEST) -> dict[str, StepMe
 class _Run:
     """The ops of a step, which run one after the other. Each op that runs is a moment.
 
-    A tensor is held on the device on which it is made, and on each that it is sent to. What is held where a
-    tensor is made has the number of the tensor; what is sent comes after all of these.
+    A tensor is held on the device on which it is made, and on each that it is sent to.
     """
 
     step: Step
@@ -73,6 +72,7 @@ class _Run:
     bytes: Numbers = field(init=False)  # of each tensor
     taken: Numbers = field(init=False)  # the tensors that ops take, but for what a loop hands back
     takers: Numbers = field(init=False)  # the op of each of these
+    writes_over: Numbers = field(init=False)  # whether each op may write over an input
     passed: Numbers = field(init=False)  # the tensors that are passed on
     passed_from: Numbers = field(init=False)  # where each of these is in `taken`, or -1
     moments: Numbers = field(init=False)  # of each op
@@ -87,6 +87,7 @@ class _Run:
         back = edges.are("NextIteration")[edges.makers[edges.taken]] & edges.are("Merge")[edges.takers]
         there = needed[edges.takers] & ~back
         self.taken, self.takers = edges.taken[there], edges.takers[there]
+        self.writes_over = edges.are(*_OVER)
         self._order(needed)
         self._pass_on(needed, there)
 
@@ -132,56 +133,61 @@ class _Run:
         self.following[order[:-1][next_there]] = self.moments[order[1:][next_there]]
 
     def peaks(self) -> Iterator[tuple[int, StepMemory]]:
-        """Yield the peaks, each with the number of its device, of all devices that hold something."""
-        taken, takers, makers, homes = self.taken, self.takers, self.edges.makers, self.edges.homes
-        count = len(self.step.plan.topology.devices)
-        away = homes[takers] != homes[makers[taken]]
-        ways = taken[away].astype(np.int64) * count + homes[takers[away]]
-        sent, held = distinct(ways), taken.copy()  # what each op takes, as it is held on its device
-        held[away] = len(makers) + np.searchsorted(sent, ways)
-        tensors = np.concatenate((np.arange(len(makers)), sent // count)).astype(np.int32)
-        devices = np.concatenate((homes[makers], sent % count)).astype(np.int32)
-        sizes, begin = self.bytes[tensors], self.moments[makers[tensors]]
-        of = self._memory(held, (sizes > 0) & (begin < _NEVER))
-        uses = _Ends.of(held, self.following[takers], len(of))
-        left, there = np.maximum(begin, uses.last), np.flatnonzero(of >= 0)
+        """Yield the peaks, each with the number of its device, of all devices that hold something.
+
+        Nothing leads from the memory of one device to that of another. Each is looked at alone, because what
+        one holds fits into the caches of a processor, and what all hold does not.
+        """
+        homes, makers = self.edges.homes, self.edges.makers
+        parts = [_by_number(homes[each]) for each in (makers, self.takers, makers[self.passed])]
+        for device in sorted({*parts[0], *parts[1]}):
+            own = [each.get(device, _NOTHING) for each in parts]
+            found = self._peak_of(*own)
+            if found is not None:
+                yield device, found
+
+    def _peak_of(self, made: Numbers, uses: Numbers, passed: Numbers) -> StepMemory | None:
+        """Return the peak of a device, or None if it holds nothing.
+
+        What it holds has numbers: first what is made there, then what is sent to it.
+
+        Args:
+            made: The tensors that are made there, in order.
+            uses: Where in `taken` is what the ops there take, in order.
+            passed: Where in `passed` is what they pass on.
+        """
+        taken, takers = self.taken[uses], self.takers[uses]
+        away = self.edges.homes[self.edges.makers[taken]] != self.edges.homes[takers]
+        sent, held = distinct(taken[away]), np.searchsorted(made, taken)  # `held` is what each op takes
+        held[away] = len(made) + np.searchsorted(sent, taken[away])
+        tensors = np.concatenate((made, sent))
+        sizes, begin = self.bytes[tensors], self.moments[self.edges.makers[tensors]]
+        of = np.arange(len(tensors), dtype=np.int32)
+        source = self.passed_from[passed]
+        before = np.append(held, -1)[np.where(source < 0, -1, np.searchsorted(uses, source))]
+        of[np.searchsorted(made, self.passed[passed])] = before
+        of[(sizes == 0) | (begin >= _NEVER)] = -1
+        of = _roots(of)  # what has its memory: itself, or what it is passed on from; -1 if it takes none
+        there = np.flatnonzero(of >= 0)
+        if not len(there):
+            return None
+        following = self.following[takers]
+        last = _Ends.of(held, following, len(of))
+        left = np.maximum(begin, last.last)
         shares = _Ends.of(of[there], left[there], len(of))
         # an op writes over the first input of its size that nothing else uses, then or later
-        over = np.flatnonzero(self.edges.are(*_OVER)[takers])
-        what, moment, result = held[over], self.moments[takers[over]], self.edges.first[takers[over]]
+        over = np.flatnonzero(self.writes_over[takers])
+        what, moment = held[over], self.moments[takers[over]]
+        result = np.searchsorted(made, self.edges.first[takers[over]])
         fits = (of[what] >= 0) & (sizes[of[what]] == sizes[result]) & (moment < _NEVER)
         over = over[
-            fits
-            & uses.only(what, self.following[takers[over]], moment)
-            & shares.only(of[what], left[what], moment)
+            fits & last.only(what, following[over], moment) & shares.only(of[what], left[what], moment)
         ]
         over = over[np.unique(takers[over], return_index=True)[1]]
         ends = shares.last * _PHASES + _LEFT
         ends[of[held[over]]] = self.moments[takers[over]] * _PHASES + _WRITTEN_OVER
         blocks = there[of[there] == there]
-        blocks = blocks[np.argsort(devices[blocks], kind="stable")]
-        there, starts = np.unique(devices[blocks], return_index=True)
-        for device, own in zip(there.tolist(), np.split(blocks, starts[1:]), strict=False):
-            yield device, self._peak(tensors[own], sizes[own], begin[own], ends[own])
-
-    def _memory(self, held: Numbers, there: Numbers) -> Numbers:
-        """Return of what is held the number of what has its memory: itself, or what it is passed on from.
-
-        Args:
-            held: What ops take.
-            there: Whether something takes memory.
-
-        Returns:
-            -1 for what takes no memory.
-        """
-        found = np.arange(len(there), dtype=np.int32)
-        found[self.passed] = np.where(self.passed_from < 0, -1, held[self.passed_from])
-        found[~there] = -1
-        while True:
-            further = np.where(found >= 0, found[found], -1)
-            if np.array_equal(further, found):
-                return found
-            found = further
+        return self._peak(tensors[blocks], sizes[blocks], begin[blocks], ends[blocks])
 
     def _peak(self, tensors: Numbers, sizes: Numbers, begin: Numbers, ends: Numbers) -> StepMemory:
         """Return the peak of a device, of which what ends at its moment is still a part."""
@@ -220,3 +226,24 @@ class _Ends:
         """Whether the use of a thing that ends at `end` is its only one at a moment before that."""
         found: Numbers = (end == self.last[things]) & self.alone[things] & (self.before[things] < moment)
         return found
+
+
+_NOTHING = np.empty(0, np.int32)
+
+
+def _by_number(numbers: Numbers) -> dict[int, Numbers]:
+    """Return where each number stands, in order."""
+    small = numbers.astype(np.min_scalar_type(numbers.max(initial=0)))  # which are sorted in fewer passes
+    order = np.argsort(small, kind="stable")
+    distinct_numbers, starts = np.unique(small[order], return_index=True)
+    parts = np.split(order, starts[1:])  # an empty one, if there are no numbers
+    return dict(zip(distinct_numbers.tolist(), parts, strict=False))
+
+
+def _roots(links: Numbers) -> Numbers:
+    """Follow links from thing to thing until they end at one that leads to itself, or at -1."""
+    while True:
+        further = np.where(links >= 0, links[links], -1)
+        if np.array_equal(further, links):
+            return links
+        links = further

@@ -208,6 +208,18 @@ def adapted() -> keras.Model:
     return model
 
 
+def activated() -> keras.Model:
+    """Return layers whose activations are layers, which a spec has after them."""
+    image = keras.Input((6, 6, 2), name="image")
+    x = layers.Conv2D(4, 3, activation=layers.LeakyReLU(0.1), name="seen")(image)
+    x = layers.SeparableConv2D(4, 3, activation=layers.ELU())(x)
+    x = layers.Dense(5, activation=layers.ReLU(6.0))(layers.Activation(layers.LeakyReLU())(x))
+    kind = layers.Dense(3, activation=layers.Softmax(), name="kind")(layers.Flatten()(x))
+    model = keras.Model(image, kind, name="activated")
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    return model
+
+
 MODELS = (
     text_classifier,
     siamese,
@@ -221,8 +233,9 @@ MODELS = (
     penalised,
     normed,
     adapted,
+    activated,
 )
-FAST = (unet, operators, penalised, normed, adapted)
+FAST = (unet, operators, penalised, normed, adapted, activated)
 """Those that `make test` runs: they take the least time, and have blocks, penalties and many operations."""
 
 

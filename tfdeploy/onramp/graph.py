@@ -10,6 +10,7 @@ from typing import Any, Literal
 import keras
 import numpy as np
 from attrs import define, evolve, field, frozen
+from keras import layers
 
 from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
@@ -29,6 +30,17 @@ RESERVED = frozenset(
     {"true", "false", "none", "loss", "regularize", "output", "metrics", "ops", "applications", "repeat"}
     | {"python", "layer", "input", "weight", "parameter", "_"}
 )
+
+
+_ACTIVATED = (
+    *(layers.Activation, layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.Dense, layers.EinsumDense),
+    *(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    *(layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.SeparableConv1D, layers.SeparableConv2D),
+)
+"""The layers whose activation is the last that they do."""
+
+_ACTIVATIONS = (layers.ELU, layers.LeakyReLU, layers.ReLU, layers.Softmax)
+"""The layers that are activations, and have no weights."""
 
 
 @frozen
@@ -181,6 +193,11 @@ class _Scope:
         else:
             made = self._node(operation, _arguments(operation, node), inputs)
         made.inputs = tuple(self._values[id(each)] for each in inputs)
+        activation = None if made.kind == "shared" else activation_layer_of(operation)
+        if activation is not None:
+            made.outputs = (self._new(activation),)
+            self.body.nodes.append(made)
+            made = Node("layer", call_of(activation, "layer"), made.outputs, (), 1)
         made.outputs = tuple(self._new(each) for each in node.outputs)
         self.body.nodes.append(made)
 
@@ -197,7 +214,7 @@ class _Scope:
             node.kind, node.call = "shared", ir.Call(self._shared[id(operation)])
             return node
         self._own(operation)
-        node.kind, node.call = self._made_by(operation, chosen)
+        node.kind, node.call = self._made_by(operation if shared else without_activation(operation), chosen)
         if shared:
             name = free_name(
                 operation.name, {*self.body.shared, *self.body.inputs.values(), *RESERVED, *self._blocks()}
@@ -228,6 +245,19 @@ class _Scope:
         call = self.reader.with_words(call_of(layer, "layer"), layer.name)
         kind = "python" if call.name == "python" else "layer"
         return kind, ir.Call(call.name, call.args, {**call.kwargs, **named})
+
+
+def activation_layer_of(layer: Any) -> Any:
+    """Return the layer that another one has as its activation, if it can as well come after that; or None."""
+    found = getattr(layer, "activation", None)
+    return found if isinstance(layer, _ACTIVATED) and isinstance(found, _ACTIVATIONS) else None
+
+
+def without_activation(layer: Any) -> Any:
+    """Return a layer without the layer that is its activation, or the layer as it is if it has none."""
+    if activation_layer_of(layer) is None:
+        return layer
+    return type(layer).from_config({**layer.get_config(), "activation": None})
 
 
 def _weight(dense: Any, reshape: Any) -> Node:

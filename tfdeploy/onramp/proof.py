@@ -23,7 +23,7 @@ from compiler.model.graph import ModelGraph
 from compiler.model.layer_state import with_vocabularies
 from dsl import ir
 from dsl.diagnostics import RunError, SpecError
-from tfdeploy.onramp.graph import inputs_of
+from tfdeploy.onramp.graph import activation_layer_of, inputs_of
 from tfdeploy.onramp.objects import STATES, state_of
 from tfdeploy.onramp.training import by_output, objects_of
 from tfdeploy.onramp.writing import Draft
@@ -264,6 +264,10 @@ def _pairs(graph: ModelGraph, model: Any) -> Iterator[tuple[int, Any]]:
         if graph.layers[call.layer].kind == "weight":
             yield call.layer, plain_weight_of(tensor)
             continue
+        activation = activation_layer_of(operation)
+        if activation is not None:  # which the spec has as a layer of its own
+            yield call.layer, activation
+            call = made_by[call.inputs[0]]
         yield call.layer, operation
         ours = [each for each in call.inputs if each not in graph.constants]
         if len(inputs) != len(ours):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import keras
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
@@ -25,3 +29,34 @@ def graph_of(
 def map_of(spec: ir.Spec, **made: Any) -> PlacementMap:
     """Return the placement map of the graph of a spec, which is made as by `graph_of`."""
     return map_placement(graph_of(spec, **made))
+
+
+@contextmanager
+def unusual_keras() -> Iterator[None]:
+    """Set what Keras has for the process to what is not usual, and see that it stays so."""
+    usual = settings_of_keras()
+    unusual = {
+        "floatx": "float64",
+        "epsilon": 0.1,
+        "image_data_format": "channels_first",
+        "dtype_policy": "mixed_float16",
+    }
+    set_keras(unusual)
+    try:
+        yield
+        assert settings_of_keras() == unusual
+    finally:
+        set_keras(usual)
+
+
+def settings_of_keras() -> dict[str, Any]:
+    """Return what Keras has for the process."""
+    names = ("floatx", "epsilon", "image_data_format")
+    found = {name: getattr(keras.config, name)() for name in names}
+    return {**found, "dtype_policy": keras.config.dtype_policy().name}
+
+
+def set_keras(settings: dict[str, Any]) -> None:
+    """Change what Keras has for the process."""
+    for name, value in settings.items():
+        getattr(keras.config, f"set_{name}")(value)

@@ -43,6 +43,7 @@ from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of
 from compiler.graph.summaries import build_summaries, read_weights
 from compiler.graph.tower.network.keras_scope import own_names
+from compiler.graph.tower.network.precision import keras_settings
 from compiler.graph.tower.recompute import Forward, scopes_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces, templates_of_towers
@@ -109,7 +110,7 @@ def compile_step(
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
     seed, limit = draw_seed() if chosen is None else chosen, plan.update.recompute_limit
-    with _ONE_AT_A_TIME, collector_paused(), own_names():
+    with _ONE_AT_A_TIME, collector_paused(), own_names(), keras_settings(plan.update.precision):
         if limit is None:
             return _compile(plan, seed, traces)
         templates = traces.of(plan, seed).templates

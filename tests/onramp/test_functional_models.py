@@ -17,6 +17,7 @@ from compiler.graph.storage.export import plain_model
 from compiler.pipeline import make_plan
 from dsl import ir
 from grammar import read
+from tests.graphs import unusual_keras
 from tfdeploy.onramp.convert import Converted, convert
 from tfdeploy.onramp.writing import draft, text_of
 
@@ -286,3 +287,17 @@ def test_another_model_is_not_the_same_but_for_names(tmp_path: Path) -> None:
         assert text_read.spec is not None, text_read.diagnostics
         found.append(outline(text_read.spec))
     assert [each == found[0] for each in found] == [True, True, False, False, False, False]
+
+
+def test_what_keras_has_for_the_process_is_written(tmp_path: Path) -> None:
+    """A spec says it, because it does not depend on it: the order of axes, and the precision."""
+    with unusual_keras():
+        image = keras.Input((1, 6, 6), dtype="float32", name="image")
+        x = layers.GlobalAveragePooling2D()(layers.MaxPooling2D()(image))
+        model = keras.Model(image, layers.Dense(3, dtype="float32", name="kind")(x), name="unusual")
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        made, first, second = there_and_back(model, tmp_path)
+    assert made.proof.largest <= 1e-3  # in float16
+    assert "MaxPooling2D(data_format = channels_first)" in made.text
+    assert "precision = mixed_float16" in made.text
+    assert outline(first) == outline(second)

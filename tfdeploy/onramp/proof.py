@@ -15,7 +15,7 @@ from compiler.graph.adapters.keras_private import decaying_without, functional_o
 from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.weight_files import read_weights
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
-from compiler.graph.tower.network.precision import WIDE, dtype_policy
+from compiler.graph.tower.network.precision import WIDE, keras_settings
 from compiler.graph.tower.traces import Traces
 from compiler.graph.user_code import plain_message
 from compiler.model.elaborate import elaborate
@@ -324,7 +324,7 @@ class _KerasSteps:
         def plain_layer(layer: Any) -> Any:
             return _without_randomness(layer, {made.precision: precision})
 
-        with dtype_policy(precision):
+        with keras_settings(precision):
             copy = keras.models.clone_model(uncompiled, clone_function=plain_layer, recursive=True)
         given = functional_of(copy)
         around = keras.Model(given.inputs if len(given.inputs) > 1 else given.inputs[0], given.outputs)
@@ -374,9 +374,9 @@ class _KerasSteps:
         optimizer = keras.optimizers.SGD(0.01)
         if given["optimizer"] is not None:
             optimizer = _plain_optimizer(given["optimizer"])
-        around.compile(
-            optimizer, objects_of(given["loss"], keras.losses.get), loss_weights=given["loss_weights"]
-        )
+        losses = objects_of(given["loss"], keras.losses.get)
+        # Keras scales the loss in `fit` if whoever made the model has made mixed_float16 the policy.
+        around.compile(optimizer, losses, loss_weights=given["loss_weights"], auto_scale_loss=False)
         with tf.GradientTape() as tape:
             made = around(self.fed, training=True)
             loss = around.compute_loss(self.fed, self.labels, made, training=True)

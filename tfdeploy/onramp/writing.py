@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from compiler.graph.adapters.keras_private import functional_of, layers_within, names_of_outputs
-from compiler.graph.tower.network.precision import dtype_policy
+from compiler.graph.tower.network.precision import keras_settings
 from compiler.model.elaborate import elaborate
 from dsl import ir, schema
 from dsl.source import Source
@@ -57,7 +57,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     reader = Reader(called)
     own = called if is_automatic(model.name, type(model).__name__) else model.name
     name = free_name(own, set(RESERVED))
-    with dtype_policy(precision):
+    with keras_settings(precision):
         body = reader.body(model, name)
         if reader.faults:
             raise UnwritableModelError({**reader.faults, **_faults_of_training(model, config)})

@@ -18,7 +18,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
 from compiler.graph.tower.network.operations import FreeWeight, Operation, PlainExamples, PlainWeight
-from compiler.graph.tower.network.precision import dtype_policy
+from compiler.graph.tower.network.precision import keras_settings
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from compiler.graph.user_code import plain_message
 from compiler.model.graph import LayerNode, ModelGraph
@@ -58,7 +58,7 @@ def plain_model(
         uncreated: Whether no variable has a value, so that none takes memory.
     """
     graph = compiled.plan.model
-    policy = dtype_policy(compiled.plan.update.precision)
+    policy = keras_settings(compiled.plan.update.precision)
     values = stateless() if uncreated else nullcontext()
     with values, tf.init_scope(), tf.device("CPU:0"), policy, own_names():
         network = Network.of(graph, base=base)

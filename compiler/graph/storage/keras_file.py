@@ -35,7 +35,7 @@ from compiler.graph.storage.export import (
 from compiler.graph.storage.saving import Saving, Slice
 from compiler.graph.storage.weight_files import INSIDE
 from compiler.graph.tower.network.keras_scope import own_names, stateless
-from compiler.graph.tower.network.precision import dtype_policy
+from compiler.graph.tower.network.precision import keras_settings
 from compiler.graph.user_code import BESIDE_SPEC
 from dsl.diagnostics import SpecError
 from dsl.errors.plan import cannot_be_saved
@@ -84,7 +84,7 @@ def require_savable(compiled: CompiledGraph, *, base: str = ".") -> None:
     """
     plain, model = plain_model(compiled, base=base, uncreated=True), compiled.plan.model
     _require_same_sizes(plain, compiled)
-    policy = dtype_policy(compiled.plan.update.precision)
+    policy = keras_settings(compiled.plan.update.precision)
     trusted = any(each.kind == "application" for each in model.layers)  # large, and of Keras alone
     with stateless(), tf.init_scope(), tf.device("CPU:0"), policy, own_names():
         if not trusted:

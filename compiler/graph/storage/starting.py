@@ -44,7 +44,7 @@ from compiler.graph.storage.weight_files import (
 )
 from compiler.graph.tower.network.keras_scope import own_names, replaced
 from compiler.graph.tower.network.network import make_layer
-from compiler.graph.tower.network.precision import dtype_policy
+from compiler.graph.tower.network.precision import keras_settings
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from compiler.model.graph import LayerNode, Start
 from dsl.diagnostics import RunError
@@ -82,7 +82,7 @@ def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], Non
         wanted = _wanted(node)
         if wanted is None:
             continue
-        with tf.init_scope(), tf.device("CPU:0"), dtype_policy(plan.update.precision), own_names():
+        with tf.init_scope(), tf.device("CPU:0"), keras_settings(plan.update.precision), own_names():
             with _fetching(node, say), _sound(Path(base) / wanted, node):
                 layer = make_layer(node, base, read=True)
             tracer = Tracer(plan.model, compiled.seed)

@@ -36,7 +36,7 @@ from compiler.graph.tower.network.network import Network, flattened, make, metri
 from compiler.graph.tower.network.normalization import Exchanges, SyncPolicy
 from compiler.graph.tower.network.operations import Operation, for_each_example
 from compiler.graph.tower.network.own_objects import require_summable
-from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
+from compiler.graph.tower.network.precision import in_float32, keep_tables, keras_settings, widen_penalties
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
 from compiler.graph.tower.template import (
     Gradient,
@@ -90,7 +90,7 @@ class Tracer:
         Raises:
             SpecError: Keras refuses a step. The diagnostic has its span.
         """
-        settings = own_names(), dtype_policy(self.precision), _seeded(self.seed)
+        settings = own_names(), keras_settings(self.precision), _seeded(self.seed)
         tracing = NamingGraph(share_constants=self.share_constants)
         with tracing.as_default() as graph, stateless() as scope, ExitStack() as stack:
             for each in settings:

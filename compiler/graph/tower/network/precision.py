@@ -7,7 +7,7 @@ what layers give are computed in float32, of which a type of 16 bits has neither
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,17 +35,29 @@ WIDE = WidePolicy("mixed_float64")
 
 
 @contextmanager
-def dtype_policy(name: str) -> Iterator[None]:
-    """Set the dtype policy of layers that are made inside and have none of their own.
+def keras_settings(precision: str) -> Iterator[None]:
+    """Let layers that are made inside compute in a precision, if they say nothing else.
 
-    Keras has one policy for the process, which is restored.
+    Keras has one precision for the process, and other settings, all of which are restored. What a spec means
+    depends neither on those that somebody's code has changed nor on those in `~/.keras/keras.json`.
     """
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(WIDE if name == WIDE.name else name)
+    settings = {
+        "dtype_policy": WIDE if precision == WIDE.name else precision,
+        "floatx": "float32",
+        "epsilon": 1e-7,
+        "image_data_format": "channels_last",
+    }
+    before = {name: getattr(keras.config, name)() for name in settings}
     try:
+        _set_keras(settings)
         yield
     finally:
-        keras.config.set_dtype_policy(before)
+        _set_keras(before)
+
+
+def _set_keras(settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        getattr(keras.config, f"set_{name}")(value)
 
 
 def keep_tables(layer: keras.Layer) -> None:

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
+from compiler.graph.tower.traces import Traces
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
-from tests.graphs import graph_of
+from tests.graphs import graph_of, unusual_keras
 from tests.models import data, model, train
 from tests.support import Training, spec_of
 
@@ -35,6 +36,25 @@ def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> 
     floats = [compiled.data_loss, *(state for m in compiled.metrics.values() for state in m.states)]
     assert {each.dtype for each in floats} == {tf.float32}
 
+
+SETTINGS = """
+tfdeploy = 1
+model "settings" {
+  image = input(float32, [8, 8, 1])
+  class = input(float32, [3])
+  chosen = image
+    -> Conv2D(2, 3, activation = relu)
+    -> BatchNormalization()
+    -> MaxPooling2D()
+    -> Flatten()
+    -> Dense(3, activation = sigmoid)
+  loss = [class, chosen] -> KLDivergence()
+  metrics { score = [class, chosen] -> F1Score() }
+}
+devices { cpu = 2 }
+clones { batch = 4 }
+update { optimizer = Adam(0.1) }
+"""
 
 REPORTED = """
 tfdeploy = 1
@@ -162,11 +182,11 @@ def test_layers_within_layers_take_the_precision_too() -> None:
     assert len(states) == 8  # two states, forwards and backwards in time, in both passes
 
 
-@needs_bfloat16
-def test_keras_keeps_its_own_precision() -> None:
-    """Compiling a spec in mixed precision leaves Keras's policy for the process as it was."""
-    graph_of(model("dense", **BFLOAT16))
-    assert keras.config.dtype_policy().name == "float32"
+def test_a_graph_does_not_depend_on_the_settings_of_keras() -> None:
+    """Layers, losses and metrics are those of the spec, and Keras keeps its settings."""
+    usual = graph_of(spec_of(SETTINGS), seed=1, traces=Traces(".")).graph.as_graph_def()
+    with unusual_keras():
+        assert graph_of(spec_of(SETTINGS), seed=1, traces=Traces(".")).graph.as_graph_def() == usual
 
 
 # --- loss scaling -------------------------------------------------------------------------------------------

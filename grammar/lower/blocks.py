@@ -107,6 +107,36 @@ def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
     context.reports.add(names.misplaced_entry(item.span, place=place, takes="`name = value`", advice=advice))
 
 
+Kind = TypeVar("Kind", bound=syntax.Node)
+
+
+def entries(
+    block: syntax.Block,
+    name: str,
+    kind: type[Kind],
+    read: Callable[[Kind, Context], Any],
+    takes: str,
+    context: Context,
+    advise: Callable[[syntax.Item], str | None] = lambda _: None,
+    *,
+    whole: bool = False,
+) -> Iterator[Any]:
+    """Yield what `read` makes of each expression of the block of a name, which takes those of a kind only.
+
+    Another item is reported, unless it is broken, and so is an expression of which `read` makes None. BAD is
+    in its place. An attribute is reported at the `whole` of it, or at its name.
+    """
+    check_label(block, BLOCKS[name], context)
+    for item in block.items:
+        value = item.value if isinstance(item, syntax.Entry) else None
+        made = read(value, context) if isinstance(value, kind) else None
+        if made is None and not isinstance(value, syntax.Broken):
+            span = item.name_span if isinstance(item, syntax.Attribute) and not whole else item.span
+            place, advice = f"`{name}`", advise(item)
+            context.reports.add(names.misplaced_entry(span, place=place, takes=takes, advice=advice))
+        yield BAD if made is None else made
+
+
 def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
     """Return whether `name` is defined for the first time, and report it if it is not."""
     if name in first:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -37,6 +37,12 @@ class Bad:
 
 
 BAD: Final = Bad()
+
+
+def all_of(values: Iterable[Any]) -> Any:
+    """Return values as a tuple, or BAD if any of them is."""
+    found = tuple(values)
+    return BAD if any(each is BAD for each in found) else found
 
 
 @frozen

@@ -26,7 +26,7 @@ from dsl.values import (
     quantity,
     units_of,
 )
-from grammar.lower.context import BAD, Bad, Context
+from grammar.lower.context import BAD, Bad, Context, all_of
 
 _SHORTEST = 2
 
@@ -179,8 +179,7 @@ def _report_unknown(
 
 
 def _list(expression: syntax.List, context: Context, words: tuple[str, ...]) -> Any:
-    values = tuple([evaluate(item, context, words) for item in expression.items])
-    return BAD if any(value is BAD for value in values) else values
+    return all_of([evaluate(item, context, words) for item in expression.items])
 
 
 def _chain(chain: syntax.Chain, context: Context) -> Any:
@@ -363,8 +362,7 @@ def _shape(value: Any, place: ValuePlace) -> Any:
         if not has_length(value, place):
             return BAD
         inner = evolve(place, type=evolve(place.type, length=None))
-        items = [_shape(item, inner) for item in value]
-        return BAD if any(item is BAD for item in items) else tuple(items)
+        return all_of([_shape(item, inner) for item in value])
     if isinstance(value, int) and not isinstance(value, bool):
         return _bounded(value, place)
     return place.wrong_type(value)
@@ -384,5 +382,4 @@ def has_length(items: Sequence[Any], place: ValuePlace) -> bool:
 def _fitted_list(value: Any, item: Type, place: ValuePlace) -> Any:
     if not isinstance(value, tuple):
         return place.wrong_type(value)
-    items = [fitted(each, evolve(place, type=item)) for each in value]
-    return BAD if any(each is BAD for each in items) else tuple(items)
+    return all_of([fitted(each, evolve(place, type=item)) for each in value])

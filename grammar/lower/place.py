@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, placement, references
+from dsl.errors import placement, references
 from dsl.errors.wording import quoted
-from dsl.schema import BLOCKS, Type
+from dsl.schema import Type
 from dsl.schema import types as kinds
 from dsl.schema.placement import Measure, Selector, target_of
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
-from grammar.lower.context import BAD, Context
+from grammar.lower.context import BAD, Context, all_of
 from grammar.lower.devices import KINDS, device_set
 from grammar.lower.evaluate import described, misplaced_value
 from grammar.lower.values import typed
@@ -23,27 +23,18 @@ TARGET_NAMES = tuple(dict.fromkeys(each.name for each in schema.TARGETS))
 
 def place(block: syntax.Block, context: Context) -> ir.Place | None:
     """Lower the `place` block; return None if it has errors."""
-    blocks.check_label(block, BLOCKS["place"], context)
-    rules = []
-    for item in block.items:
-        if isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Flow):
-            rules.append(_rule(item.value, context))
-        elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Broken):
-            rules.append(BAD)
-        else:
-            advice = None
-            if isinstance(item, syntax.Attribute):
-                advice = f"write `{item.name} -> ...`"
-            elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Chain):
-                advice = "between the two stands `->`"
-            span = item.name_span if isinstance(item, syntax.Attribute) else item.span
-            context.reports.add(
-                names.misplaced_entry(span, place="`place`", takes="`selector -> target`", advice=advice)
-            )
-            rules.append(BAD)
-    if any(rule is BAD for rule in rules):
-        return None
-    return ir.Place(tuple(rules), span=block.header)
+    rules = all_of(
+        blocks.entries(block, "place", syntax.Flow, _rule, "`selector -> target`", context, _advice)
+    )
+    return None if rules is BAD else ir.Place(rules, span=block.header)
+
+
+def _advice(item: syntax.Item) -> str | None:
+    """Return what to write in place of an item that is no rule, if it looks like one."""
+    if isinstance(item, syntax.Attribute):
+        return f"write `{item.name} -> ...`"
+    is_chain = isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Chain)
+    return "between the two stands `->`" if is_chain else None
 
 
 def _rule(flow: syntax.Flow, context: Context) -> Any:
@@ -246,28 +237,16 @@ MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 
 def expect(block: syntax.Block, context: Context) -> ir.Expect | None:
     """Lower the `expect` block; return None if it has errors."""
-    blocks.check_label(block, BLOCKS["expect"], context)
-    conditions: list[Any] = []
-    for item in block.items:
-        value = item.value if isinstance(item, syntax.Entry) else None
-        if isinstance(value, syntax.Comparison):
-            conditions.append(_condition(value, context))
-        else:
-            if not isinstance(value, syntax.Broken):
-                advice = None
-                if isinstance(item, syntax.Attribute):
-                    advice = "a condition compares with `==`, not `=`"
-                report = names.misplaced_entry(
-                    item.span,
-                    place="`expect`",
-                    takes="a comparison such as `memory(gpu[*]) <= 14GiB`",
-                    advice=advice,
-                )
-                context.reports.add(report)
-            conditions.append(BAD)
-    if any(condition is BAD for condition in conditions):
-        return None
-    return ir.Expect(tuple(conditions), span=block.header)
+
+    def advice(item: syntax.Item) -> str | None:
+        is_attribute = isinstance(item, syntax.Attribute)
+        return "a condition compares with `==`, not `=`" if is_attribute else None
+
+    takes = "a comparison such as `memory(gpu[*]) <= 14GiB`"
+    conditions = all_of(
+        blocks.entries(block, "expect", syntax.Comparison, _condition, takes, context, advice, whole=True)
+    )
+    return None if conditions is BAD else ir.Expect(conditions, span=block.header)
 
 
 def _condition(written: syntax.Comparison, context: Context) -> Any:
@@ -311,8 +290,8 @@ def _arguments(call: syntax.Call, wanted: tuple[str, ...], context: Context) -> 
         said = {"devices": "devices", "glob": "a glob on the names of ops"}
         takes = [said.get(each, quoted(each)) for each in wanted]
         return context.refuse(placement.measure_arguments(call.span, name=call.callee.name, takes=takes))
-    values = [_argument(each.value, kind, context) for each, kind in zip(call.arguments, wanted, strict=True)]
-    return BAD if any(value is BAD for value in values) else tuple(values)
+    given = zip(call.arguments, wanted, strict=True)
+    return all_of([_argument(each.value, kind, context) for each, kind in given])
 
 
 def _argument(written: syntax.Expr, kind: str, context: Context) -> Any:

@@ -10,7 +10,7 @@ from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import renamed, tensors_of
 from grammar.lower import blocks, values
-from grammar.lower.context import BAD, Context
+from grammar.lower.context import BAD, Context, all_of
 from grammar.lower.evaluate import misplaced_value
 from grammar.lower.values import typed
 
@@ -94,21 +94,18 @@ def _name_span(item: syntax.Attribute | syntax.Block) -> Any:
 
 def _groups(block: syntax.Block, context: Context) -> list[Any]:
     """Return the rules of a block `optimizer`, BAD for each that is wrong."""
-    blocks.check_label(block, BLOCKS[_NAME], context)
-    return [_group(item, context) for item in block.items]
+
+    def advice(item: syntax.Item) -> str | None:
+        several = isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Flow)
+        one = "one optimizer for all weights is `optimizer = SGD(0.1)`, an attribute of `update`"
+        return None if several else one
+
+    return [*blocks.entries(block, _NAME, syntax.Flow, _group, '`"glob" -> optimizer`', context, advice)]
 
 
-def _group(item: syntax.Item, context: Context) -> Any:
-    flow = item.value if isinstance(item, syntax.Entry) else None
-    if isinstance(flow, syntax.Broken):
-        return BAD
-    if not isinstance(flow, syntax.Flow) or len(flow.steps) > 1:
-        span = item.name_span if isinstance(item, syntax.Attribute) else item.span
-        advice = "one optimizer for all weights is `optimizer = SGD(0.1)`, an attribute of `update`"
-        several = isinstance(flow, syntax.Flow)
-        return context.refuse(
-            names.misplaced_entry(span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice)
-        )
+def _group(flow: syntax.Flow, context: Context) -> Any:
+    if len(flow.steps) > 1:
+        return None
     optimizer = typed(flow.steps[0], kinds.keras(_NAME), f"`{_NAME}`", context)
     if not isinstance(flow.source, syntax.Text):
         return misplaced_value(flow.source, "a rule", "a glob in quotes before the `->`", context)
@@ -117,31 +114,25 @@ def _group(item: syntax.Item, context: Context) -> Any:
     return ir.OptimizerRule(flow.source.value, optimizer, span=flow.span, name_span=flow.source.span)
 
 
-_FORM = '`"glob" -> optimizer`'
-
-
 # --- weights: files from which parts of the model start ---------------------------------------------------
 
 
 def part_weights(train: syntax.Block, context: Context) -> tuple[ir.PartWeights, ...] | None:
     """Lower the rules of all blocks `weights` in a block `train`."""
-    found: list[ir.PartWeights | None] = []
+    found: list[Any] = []
     for block in syntax.blocks_in(train.items, "weights"):
-        blocks.check_label(block, BLOCKS["weights"], context)
-        found += [_part(item, context) for item in block.items]
-    rules = [each for each in found if each is not None]
-    return tuple(rules) if len(rules) == len(found) else None
+        found += blocks.entries(
+            block, "weights", syntax.Flow, _part, '`"glob" -> "file"`', context, whole=True
+        )
+    rules = all_of(found)
+    return None if rules is BAD else rules
 
 
-def _part(item: syntax.Item, context: Context) -> ir.PartWeights | None:
-    value = item.value if isinstance(item, syntax.Entry) else None
-    if isinstance(value, syntax.Broken):
-        return None
-    if not isinstance(value, syntax.Flow) or len(value.steps) != 1:
-        context.reports.add(names.misplaced_entry(item.span, place="`weights`", takes='`"glob" -> "file"`'))
+def _part(value: syntax.Flow, context: Context) -> Any:
+    if len(value.steps) != 1:
         return None
     pattern = typed(value.source, kinds.string(filled=True), "the glob of a rule in `weights`", context)
     file = typed(value.steps[0], kinds.path(), "the file of a rule in `weights`", context)
     if pattern is BAD or file is BAD:
-        return None
+        return BAD
     return ir.PartWeights(pattern, file, span=value.span)

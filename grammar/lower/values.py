@@ -18,7 +18,7 @@ from dsl.schema.functions import function_at
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
-from grammar.lower.context import BAD, Context
+from grammar.lower.context import BAD, Context, all_of
 from grammar.lower.evaluate import (
     ValuePlace,
     described,
@@ -50,8 +50,7 @@ def typed(  # noqa: PLR0911 one for each kind
     if type.kind in {"call", "keras"} or (type.kind == "any" and isinstance(expression, syntax.Call)):
         return called(expression, type, what, context)
     if type.kind == "any" and isinstance(expression, syntax.List) and _has_calls(expression):
-        found = [typed(each, type, f"an item of {what}", context) for each in expression.items]
-        return BAD if any(each is BAD for each in found) else tuple(found)
+        return all_of([typed(each, type, f"an item of {what}", context) for each in expression.items])
     if isinstance(expression, syntax.Range) and type.ranged:
         return ends(expression, type.low, type.high, context)
     if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison, syntax.Range)):
@@ -111,16 +110,12 @@ def _is_word(path: syntax.Path, words: tuple[str, ...]) -> bool:
 
 def _items(expression: syntax.List, type: Type, what: str, context: Context) -> Any:  # noqa: A002
     """Evaluate a list that is written out, so that each error points to its item."""
-    if type.kind == "list" and type.item is not None:
-        item = type.item
-        values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
-    else:
-        place = ValuePlace(type, what, expression.span, (), context)
-        if not has_length(expression.items, place):
+    item = type.item if type.kind == "list" else None
+    if item is None:
+        if not has_length(expression.items, ValuePlace(type, what, expression.span, (), context)):
             return BAD
-        part = evolve(type, optional=True, length=None)
-        values = [typed(each, part, f"an item of {what}", context) for each in expression.items]
-    return BAD if any(value is BAD for value in values) else tuple(values)
+        item = evolve(type, optional=True, length=None)
+    return all_of([typed(each, item, f"an item of {what}", context) for each in expression.items])
 
 
 def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # noqa: A002

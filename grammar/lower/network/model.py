@@ -13,7 +13,7 @@ from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.source import Span
 from grammar.lower import blocks, values
-from grammar.lower.context import BAD, Context
+from grammar.lower.context import BAD, Context, all_of
 from grammar.lower.evaluate import described, evaluate, misplaced_value
 from grammar.lower.network import flows, layers
 from grammar.lower.network.operations import PREFIX, Tensors
@@ -200,8 +200,7 @@ def _compared(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
             count = len(source.items) if isinstance(source, syntax.List) else 1
             tensors.context.reports.add(types.pair_expected(category, source.span, count))
         return BAD
-    items = [flows.tensor(item, tensors, what=f"a {category}") for item in source.items]
-    return BAD if any(item is BAD for item in items) else items
+    return all_of([flows.tensor(item, tensors, what=f"a {category}") for item in source.items])
 
 
 def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:

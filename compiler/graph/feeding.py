@@ -157,8 +157,7 @@ def cut_micro_batches(
     Returns:
         The tensors by name, of shape [micro_batches, examples / micro_batches, ...].
     """
-    found: dict[str, Tensor] = write_traced(pipe.at(clone), _cut, piece, count=micro_batches)
-    return found
+    return write_traced(pipe.at(clone), _cut, piece, count=micro_batches)
 
 
 def _cut(piece: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
@@ -200,8 +199,7 @@ def _joined(pipe: InputPipe, at: Spot, parts: Sequence[Mapping[str, Tensor]]) ->
     if len(parts) == 1:
         return dict(parts[0])
     padding = tuple((each.name, each.padding) for each in pipe.wanted if each.free)
-    found: dict[str, Tensor] = write_traced(at, _together, parts, padding=padding)
-    return found
+    return write_traced(at, _together, parts, padding=padding)
 
 
 def _together(

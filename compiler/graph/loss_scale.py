@@ -58,10 +58,7 @@ class LossScale:
 
     def follow(self, at: Spot, finite: Tensor) -> list[str]:
         """Write what halves the scale after a step that is not `finite`, and doubles it after good ones."""
-        found: list[str] = write_traced(
-            at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor
-        )
-        return found
+        return write_traced(at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor)
 
 
 def _follow(finite: tf.Tensor, value: tf.Tensor, scale: tf.Tensor, good_steps: tf.Tensor) -> list[Any]:

@@ -79,8 +79,7 @@ def _set_attributes(node: Any, op: Op) -> None:
 @cache
 def _enum(dtype: str) -> int:
     """Return the number of a type in TensorFlow's records."""
-    number: int = tf.as_dtype(dtype).as_datatype_enum
-    return number
+    return tf.as_dtype(dtype).as_datatype_enum
 
 
 @lru_cache(maxsize=4096)

@@ -35,8 +35,7 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> Tensor:
     at = Spot(writer, tower.op_name("seed"), Placed(tower.device, tower.reason))
     step = evolve(at, placed=assembly.step_place).read(assembly.global_step.tensor)
     own = zlib.crc32(f"{seed}/{tower.number}".encode())
-    found: Tensor = write_traced(at, _states, step, own=own, micro_batches=assembly.plan.update.accumulate)
-    return found
+    return write_traced(at, _states, step, own=own, micro_batches=assembly.plan.update.accumulate)
 
 
 def _states(step: tf.Tensor, own: int, micro_batches: int) -> tf.Tensor:

@@ -55,8 +55,7 @@ def build_summaries(
     gradients = updates.gradients if more else {}
     at = Spot(assembly.ledger.writer("summary"), "", assembly.rulebook.summaries())
     given = (scalars, gradients, assembly.applied, weights if wanted == "all" else {})
-    found: Tensor = write_traced(at, summarized, *given)
-    return found
+    return write_traced(at, summarized, *given)
 
 
 def _scalars(values: Mapping[str, tf.Tensor]) -> Iterator[tf.Tensor]:

@@ -64,8 +64,7 @@ class OwnMoments(keras.layers.BatchNormalization):  # type: ignore[misc]  # Kera
         Args:
             mask: Which positions of the batch count, or None if all do. It has one axis less than the batch.
         """
-        found: tuple[Any, Any] = super()._moments(inputs, mask)
-        return found
+        return super()._moments(inputs, mask)
 
 
 def build_of_shapes(layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -82,8 +81,7 @@ def build_of_shapes(layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str
 
 def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
     """Return a layer and all layers inside it, at any depth."""
-    found: Sequence[Any] = list(layer._flatten_layers())
-    return found
+    return list(layer._flatten_layers())
 
 
 def freeze_lookup(layer: Any, run: Callable[[Any], Any], table: Callable[[Any, Any, Any], Any]) -> None:
@@ -99,8 +97,7 @@ def freeze_lookup(layer: Any, run: Callable[[Any], Any], table: Callable[[Any, A
 
 def first_word_index(layer: Any) -> int:
     """Return the number of the first word of a lookup; the numbers before it are special."""
-    found: int = layer._token_start_index()
-    return found
+    return layer._token_start_index()
 
 
 def lookup_of(vectorization: Any) -> Any:
@@ -120,8 +117,7 @@ def input_shape_of(layer: keras.layers.Normalization) -> Any:
 
 def name_scope_of(layer: keras.Layer) -> AbstractContextManager[Any]:
     """Open the name scope of a layer for its call. If Keras opens it twice, ops are called `conv1_1/...`."""
-    scope: AbstractContextManager[Any] = layer._open_name_scope()
-    return scope
+    return layer._open_name_scope()
 
 
 def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
@@ -220,8 +216,7 @@ def is_built(metric: keras.Metric) -> bool:
 
 def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:
     """Return the axes over which a normalisation takes its moments."""
-    found: Sequence[int] = layer._reduction_axes
-    return found
+    return layer._reduction_axes
 
 
 def weight_at(path: str, shape: Sequence[int], dtype: str) -> Any:

@@ -134,7 +134,6 @@ def fed_callable(
 
     def run(*values: Any) -> list[Any]:
         arrays = (np.asarray(value, dtype) for value, dtype in zip(values, dtypes, strict=True))
-        found: list[Any] = session._do_call(call, *arrays)
-        return found
+        return session._do_call(call, *arrays)
 
     return run

@@ -149,8 +149,7 @@ def _penalty(at: Spot, variable: GraphVariable, weight: Tensor) -> Tensor:
     def penalty(weight: tf.Tensor) -> tf.Tensor:
         return tf.cast(regularizer(in_float32(weight)), tf.float32)
 
-    found: Tensor = write_traced(at, penalty, weight, owner=regularizer)
-    return found
+    return write_traced(at, penalty, weight, owner=regularizer)
 
 
 def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:

@@ -90,8 +90,7 @@ def _joined(
 
 def add_rows(at: Spot, total: Tensor, rows: Sequence[Rows]) -> Tensor:
     """Write a tensor to which rows of it are added."""
-    found: Tensor = write_traced(at, _scattered, total, rows) if rows else total
-    return found
+    return write_traced(at, _scattered, total, rows) if rows else total
 
 
 def _scattered(total: tf.Tensor, rows: Sequence[tf.IndexedSlices]) -> tf.Tensor:

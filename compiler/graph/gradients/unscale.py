@@ -40,8 +40,7 @@ def are_finite(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedG
     parts = [  # all copies of a variable get the same bits
         write_traced(beside(assembly, each, NAME), _finite, values_of(each.copies[0])) for each in gradients
     ]
-    found: Tensor = write_traced(_at(assembly, scale), _all, parts)
-    return found
+    return write_traced(_at(assembly, scale), _all, parts)
 
 
 def gate_if(assembly: Assembly, scale: LossScale, finite: Tensor) -> Gate:

@@ -67,8 +67,7 @@ def loss_sums(
 def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
     """Write the sum of the parts of a loss."""
     if len(sums) == 1 and sums[0].weight is None:
-        found: Tensor = sums[0].value
-        return found
+        return sums[0].value
     return at.sum(name, [each.mean(at) for each in sums])
 
 

@@ -283,7 +283,7 @@ def inputs_of(node: Any) -> list[str]:
 
 
 def _tensors(node: Any) -> Sequence[str]:
-    return node.input[: count_inputs(node)]  # type: ignore[no-any-return]
+    return node.input[: count_inputs(node)]
 
 
 # --- the forward pass as a chain of stages ----------------------------------------------------------------

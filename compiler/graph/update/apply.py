@@ -139,10 +139,7 @@ def write_rule(
     if isinstance(gradient, Rows) and assembly.ledger.entries[gradient.values.op].device != at.placed.device:
         gradient = evolve(gradient, merged=None)  # more rows would be sent
     given = (variable, [each.tensor for each in slots], gradient, scalars)
-    ended: str = write_traced(
-        at, rule.apply, *given, owner=rule.settings, kind=rule.kind, ended_after=ended_after
-    )
-    return ended
+    return write_traced(at, rule.apply, *given, owner=rule.settings, kind=rule.kind, ended_after=ended_after)
 
 
 def update_apart(

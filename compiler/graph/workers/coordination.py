@@ -169,8 +169,7 @@ class Table:
 
     def set_own(self, name: str, value: Any, scope: str, after: Sequence[str] = ()) -> str:
         """Write an op that sets the worker's own element of a vector; return its name."""
-        found: str = self.call(self.at(scope, after), _set, value, name=name, worker=self.worker)
-        return found
+        return self.call(self.at(scope, after), _set, value, name=name, worker=self.worker)
 
     def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> str:
         """Write ops that give variables values, one after the other.
@@ -199,8 +198,7 @@ class Table:
             An int64 vector: those of `first`, the single numbers, and the vectors with an element for each
             worker.
         """
-        found: Tensor = self.call(self.at(scope, after), _all_numbers, first, names=self.names)
-        return found
+        return self.call(self.at(scope, after), _all_numbers, first, names=self.names)
 
     def open(self, generation: Tensor, step: Tensor, examples: Tensor) -> str:
         """Write what begins a generation at a step; return the name of the op that ends it."""
@@ -255,8 +253,7 @@ class Table:
 
     def step(self, at: Spot, one: Tensor) -> list[str]:
         """Write what counts a step and its examples if the int64 scalar `one` is 1; return the ops' names."""
-        found: list[str] = self.call(at, _count, one, batch=self.batch)
-        return found
+        return self.call(at, _count, one, batch=self.batch)
 
     def renew(self, scope: str, worker: Any) -> str:
         """Write what begins a new life of a worker, and gives back its unused claims; return the last op."""
@@ -279,8 +276,7 @@ class Table:
                 not, nothing is done.
         """
         at = self.at(f"bell/worker_{worker}", after)
-        found: str = self.call(at, _ring, self.bell(worker), arrived=arrived)
-        return found
+        return self.call(at, _ring, self.bell(worker), arrived=arrived)
 
     def hear(self, scope: str, after: Sequence[str] = ()) -> Tensor:
         """Write what waits until the bell of the worker is rung; its result is zero."""
@@ -289,8 +285,7 @@ class Table:
 
     def forget(self, scope: str, after: Sequence[str]) -> str:
         """Write what hears the bell of the worker if it was rung before; return its name."""
-        found: str = self.call(self.at(scope, after), _forget, self.bell(self.worker))
-        return found
+        return self.call(self.at(scope, after), _forget, self.bell(self.worker))
 
     def require(self, scope: str, arrived: int) -> tuple[Tensor, str]:
         """Write what fails if the gradients of the present step have not come.
@@ -302,8 +297,7 @@ class Table:
             A placeholder, with which nothing is required as long as it is not zero, and the name of what
             fails.
         """
-        found: tuple[Tensor, str] = self.call(self.at(scope), _require, arrived=arrived)
-        return found
+        return self.call(self.at(scope), _require, arrived=arrived)
 
     def freeze(self) -> str:
         """Write the op after which no update can be claimed; return its name."""

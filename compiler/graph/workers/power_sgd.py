@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -75,9 +75,9 @@ class LowRank:
     def product(self, gradient: Tensor) -> Tensor:
         """Write this worker's part of the first sum, of which all workers make the left matrix."""
         columns = evolve(self.at, placed=self.beside).read(self.columns.tensor)
-        whole, product = write_traced(self.at, _product, gradient, self.at.read(self.lacking.tensor), columns)
-        self._whole = whole
-        return cast("Tensor", product)
+        lacking = self.at.read(self.lacking.tensor)
+        self._whole, product = write_traced(self.at, _product, gradient, lacking, columns)
+        return product
 
     def sides(self, total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Write the left matrix, this worker's part of the right one, and what these two lack."""
@@ -86,7 +86,7 @@ class LowRank:
 
     def gradient(self, left: Tensor, right: Tensor) -> Tensor:
         """Write the sum of the gradients of all workers, as the matrices have it."""
-        return cast("Tensor", write_traced(self.at, _joined, left, right, shape=self.shape))
+        return write_traced(self.at, _joined, left, right, shape=self.shape)
 
     def keep(self, right: Tensor, lacking: Tensor) -> list[str]:
         """Write what the next step begins with; return the names of the ops."""

@@ -145,8 +145,7 @@ def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:
     for namespace in namespaces:
         found = getattr(namespace, name.rpartition(".")[2], None)
         if callable(found):
-            maker: Callable[..., Any] = found
-            return maker
+            return found
     raise LookupError(f"Keras has no {name}")
 
 

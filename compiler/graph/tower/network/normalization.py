@@ -134,8 +134,7 @@ class Exchanges:
 
             return received, gradient
 
-        wrapped: Callable[..., Any] = tf.custom_gradient(exchange)
-        return wrapped
+        return tf.custom_gradient(exchange)
 
 
 def _ports(name: str, parts: Sequence[str], like: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:

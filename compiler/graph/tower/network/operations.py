@@ -28,8 +28,7 @@ class Operation:
         """The function itself."""
         if self.function == "getitem":
             return _part
-        found: Callable[..., Any] = reduce(getattr, self.function.split("."), keras.ops)
-        return found
+        return reduce(getattr, self.function.split("."), keras.ops)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function gives for tensors and plain values."""

@@ -70,6 +70,10 @@ VARIABLES = ("shared", "spread", "sharded", "replicated")
 JOINING = ("Adafactor", "Lamb")
 """Optimizers whose update of an element always depends on other elements of its weight."""
 
+_Is: TypeAlias = tuple[Aspect, tuple[str, ...]]
+_SHARED: _Is = ("variables", ("shared", "spread", "sharded"))
+_BETWEEN: _Is = ("replication", ("between_graph",))
+
 CONFLICTS = (
     Conflict(
         "TFD520",
@@ -89,7 +93,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD549",
-        (("slots", ("over clones without copies",)), ("variables", ("shared", "spread", "sharded"))),
+        (("slots", ("over clones without copies",)), _SHARED),
         "`slots -> sharded(clones)` needs `variables -> replicated`",
         "each clone updates a part of the variables in a copy that it has, and sends the new values to the"
         " other copies",
@@ -157,11 +161,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (
-            ("compress", ("power_sgd",)),
-            ("replication", ("between_graph",)),
-            ("variables", ("shared", "spread", "sharded")),
-        ),
+        (("compress", ("power_sgd",)), _BETWEEN, _SHARED),
         "`compress = power_sgd` cannot be combined with `replication = between_graph` and variables that"
         " workers share",
         "what a matrix lacks is kept by each worker, and the chief sums what is in mailboxes on the servers",
@@ -218,7 +218,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (("gradients", ("of given weights",)), ("replication", ("between_graph",))),
+        (("gradients", ("of given weights",)), _BETWEEN),
         "weights that the model changes itself cannot be trained with `replication = between_graph`",
         "a gradient is applied to the value that a layer gave the weight, as `SpectralNormalization` does,"
         " and workers send gradients alone",
@@ -292,18 +292,14 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD526",
-        (("replication", ("between_graph",)), ("machines", ("one",))),
+        (_BETWEEN, ("machines", ("one",))),
         "`replication = between_graph` needs a job `worker`",
         "it means a graph for each worker, and the spec declares the devices of one machine only",
         'leave `replication` out, or declare `job "worker"` and `job "ps"` in `devices`',
     ),
     Conflict(
         "TFD528",
-        (
-            ("mode", ("local",)),
-            ("replication", ("between_graph",)),
-            ("variables", ("shared", "spread", "sharded")),
-        ),
+        (("mode", ("local",)), _BETWEEN, _SHARED),
         "`mode = local` and `replication = between_graph` need `variables -> replicated`",
         "every clone trains a copy of its own, which only the graph of its worker has",
         "write `variables -> replicated` in `place`, or leave `replication` out: one graph has all copies,"
@@ -311,11 +307,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (
-            ("variables", ("replicated",)),
-            ("replication", ("between_graph",)),
-            ("variables", ("shared", "spread", "sharded")),
-        ),
+        (("variables", ("replicated",)), _BETWEEN, _SHARED),
         "`variables -> replicated` for some variables cannot be combined with `replication = between_graph`",
         "workers either have all weights and send each other sums, or share the variables and send gradients"
         " there",
@@ -324,17 +316,14 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (
-            ("slots", ("over clones",)),
-            ("compress", ("power_sgd",)),
-        ),
+        (("slots", ("over clones",)), ("compress", ("power_sgd",))),
         "`slots -> sharded(clones)` cannot be combined with `compress = power_sgd`",
         "what a matrix lacks is found from the whole sum, and each worker has that of its parts alone",
         "use `compress = bfloat16`, or leave the rule for slots out",
     ),
     Conflict(
         "TFD528",
-        (("backup", ("on",)), ("replication", ("between_graph",)), ("variables", ("replicated",))),
+        (("backup", ("on",)), _BETWEEN, ("variables", ("replicated",))),
         "`backup` cannot be combined with `variables -> replicated` and `replication = between_graph`",
         "the weights of a worker that a step leaves out would not be those of the others",
         "leave `backup` out, or place the variables on parameter servers, such as"
@@ -342,11 +331,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (
-            ("batch_norm", ("synchronized",)),
-            ("replication", ("between_graph",)),
-            ("variables", ("shared", "spread", "sharded")),
-        ),
+        (("batch_norm", ("synchronized",)), _BETWEEN, _SHARED),
         "`batch_norm = synchronized` cannot be combined with `replication = between_graph` and variables that"
         " workers share",
         "statistics of the whole batch are exchanged within a step, and they send gradients at its end",
@@ -355,11 +340,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (
-            ("precision", ("mixed_float16",)),
-            ("replication", ("between_graph",)),
-            ("variables", ("shared", "spread", "sharded")),
-        ),
+        (("precision", ("mixed_float16",)), _BETWEEN, _SHARED),
         "`precision = mixed_float16` cannot be combined with `replication = between_graph` and variables that"
         " workers share",
         "the scale of the loss depends on whether the gradients of all clones are finite, which no single"

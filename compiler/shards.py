@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 
 @frozen
@@ -60,10 +60,6 @@ class Shard:
     def index(self) -> tuple[slice, ...]:
         """The index that takes the piece from an array of the whole variable in the shape `cut_shape`."""
         return (*(slice(None),) * self.axis, slice(self.start, self.stop))
-
-    def of_slot(self, slot: str) -> Shard:
-        """Return the same piece of a slot of the variable's shape; `slot` is the name of the whole slot."""
-        return evolve(self, of=slot)
 
 
 def range_lengths(size: int, count: int) -> list[int]:

@@ -105,7 +105,9 @@ def readers_of(plan: Plan) -> list[Reader]:
         shard = _part(plan.worker.index, plan.worker.count)
         return [Reader(book.inputs(), plan.towers, shard)]
     by_device = gathered((book.inputs(tower).device, tower) for tower in plan.towers)
-    if not _several_hosts(plan) or not _even(list(by_device.values())):
+    several_hosts = len({tower.device.host for tower in plan.towers}) > 1
+    batches = {sum(tower.batch for tower in towers) for towers in by_device.values()}
+    if not several_hosts or len(batches) > 1:
         return [Reader(book.inputs(), plan.towers)]
     return [
         Reader(book.inputs(towers[0]), towers, _part(number, len(by_device)))
@@ -138,15 +140,6 @@ def name_of(reader: Reader, plan: Plan) -> str:
 def _name_of_clone(tower: Tower) -> str:
     job, task = tower.device.host
     return f"clone {tower.number}" if job is None else f"clone {tower.number} of {job}:{task}"
-
-
-def _several_hosts(plan: Plan) -> bool:
-    return len({tower.device.host for tower in plan.towers}) > 1
-
-
-def _even(groups: Sequence[Sequence[Tower]]) -> bool:
-    """Whether all groups take equally many examples in a step, so that equal shards last equally long."""
-    return len({sum(tower.batch for tower in towers) for towers in groups}) == 1
 
 
 def _part(index: int, count: int) -> tuple[int, int] | None:

@@ -27,6 +27,8 @@ def _field(*, kw_only: bool) -> Any:
 class _Fields(type):
     """Makes the slots and the `__init__` of a class from its annotated fields."""
 
+    field_names: tuple[str, ...]  # those of the class itself, and not of its base
+
     def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> _Fields:
         """Make a class. Fields with a default come after those without one, as arguments do."""
         own = members.get("__annotations__", {})
@@ -38,7 +40,8 @@ class _Fields(type):
         head = ", ".join(["self", *arguments, *(["*", *only] if only else [])])
         body = "; ".join(f"self.{field} = {field}" for field in [*fields, *only]) or "pass"
         exec(f"def __init__({head}): {body}", {"given": given}, members)  # noqa: S102 names of this module
-        return super().__new__(cls, name, bases, {**members, "__slots__": tuple(own), "_named_only": only})
+        made = {"__slots__": tuple(own), "field_names": tuple(own), "_named_only": only}
+        return super().__new__(cls, name, bases, members | made)
 
 
 class Node(metaclass=_Fields):
@@ -256,34 +259,16 @@ class File(metaclass=_Fields):
     allowances: tuple[Allowance, ...] = ()
 
 
-def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0911 one for each kind
+def parts_of(node: Node) -> tuple[Node, ...]:
     """Return the parts of an item, expression or index, in the order in which they are written."""
-    match node:
-        case Path():
-            return node.segments
-        case Segment():
-            return () if node.index is None else (node.index,)
-        case Call():
-            return (node.callee, *node.arguments, *node.given)
-        case Attribute() | Entry() | Argument():
-            return (node.value,)
-        case Flow():
-            return (node.source, *node.steps)
-        case Block() | List() | TensorIndex():
-            return node.items
-        case Chain():
-            return (node.first, *(operand for _, operand in node.rest))
-        case Negative():
-            return (node.operand,)
-        case Indexed():
-            return (node.operand, node.index)
-        case Comparison():
-            return (node.left, node.right)
-        case Range():
-            return (node.first, node.last)
-        case Slice():
-            return tuple(each for each in (node.first, node.last, node.step) if each is not None)
-    return ()
+    found: list[Node] = []
+    for name in type(node).field_names:
+        part = getattr(node, name)
+        for each in part if isinstance(part, tuple) else (part,):
+            inner = each[1] if isinstance(each, tuple) else each  # an operand stands beside its operator
+            if isinstance(inner, Node):
+                found.append(inner)
+    return tuple(found)
 
 
 def within(node: Node) -> Iterator[Node]:

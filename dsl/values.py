@@ -85,11 +85,6 @@ def calculate(operator: str, left: Any, right: Any) -> Any:
     return _plain(operator, left, right)
 
 
-def negate(operand: Any) -> Any:
-    """Return `-operand`; raises CannotCalculateError."""
-    return calculate("*", -1, operand)
-
-
 def kind_of(value: Any) -> str:
     """Say what kind of value `value` is, with its article."""
     if value is None:

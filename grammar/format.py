@@ -176,16 +176,14 @@ class _Printer:
             is_too_long = at in self._too_long
             is_tall = is_too_long or at in self._tall
             # What goes on below the first argument stands deeper than steps of a flow, which may follow.
-            hangs = token.kind != "LBRACE" and self._follows_on_line(at)
+            follows_on_line = at + 1 < len(self.tokens) and self.tokens[at + 1].breaks == 0
+            hangs = token.kind != "LBRACE" and follows_on_line
             inside = line.indent + (2 * INDENT if hangs else INDENT)
             self._open.append(_Open(token.kind, line.indent, inside, is_index, is_tall, is_too_long))
             if token.kind == "LBRACE" and not is_tall and line.block is None:
                 line.block = at
         elif token.kind in _CLOSERS:
             self._open.pop()
-
-    def _follows_on_line(self, at: int) -> bool:
-        return at + 1 < len(self.tokens) and self.tokens[at + 1].breaks == 0
 
     def _breaks(self, at: int) -> int:
         """Return how many newlines come before token `at`: none, one, or two for an empty line."""

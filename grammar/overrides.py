@@ -123,7 +123,9 @@ class _Override:
         into = [item.label or item.kind if item.kind == "job" else item.kind for item in inner]
         name = self._part(at, [*known.names, *here, *into])
         row = known.attribute(name)
-        if row is not None and self._is_reset(row.type, at):
+        is_last = at + 1 == len(self._parts)
+        if row is not None and is_last and self._value.strip() == NONE and not _takes_none(row.type):
+            # an attribute that cannot be `none` gets its default
             return tuple(item for item in block.items if not _is(item, name))
         other = self._excluded(block.kind, name)
         if other is not None:
@@ -148,10 +150,6 @@ class _Override:
             return None
         (other,) = (each for each in pair if each != name)
         return None if ".".join((*self._parts[:-1], other)) in self._given else other
-
-    def _is_reset(self, type: Type, at: int) -> bool:  # noqa: A002
-        """Whether the value is `none` for an attribute that cannot be `none`: it gets its default."""
-        return self._value.strip() == NONE and at + 1 == len(self._parts) and not _takes_none(type)
 
     def _added(self, name: str, type: Type, at: int) -> syntax.Attribute:  # noqa: A002
         if at + 1 < len(self._parts):

@@ -146,20 +146,6 @@ def _split(batch: Mapping[str, tf.Tensor], sizes: Sequence[int]) -> dict[str, li
     return {name: tf.split(each, list(sizes), name=f"split/{name}") for name, each in batch.items()}
 
 
-def cut_micro_batches(
-    pipe: InputPipe, clone: int, piece: Mapping[str, Tensor], micro_batches: int
-) -> dict[str, Tensor]:
-    """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches.
-
-    Args:
-        piece: The tensors of the clone's batch by name, of shape [examples, ...].
-
-    Returns:
-        The tensors by name, of shape [micro_batches, examples / micro_batches, ...].
-    """
-    return write_traced(pipe.at(clone), _cut, piece, count=micro_batches)
-
-
 def _cut(piece: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
     return {name: _in_parts(each, count, f"micro_batches/{name}") for name, each in piece.items()}
 
@@ -259,9 +245,10 @@ def feed_towers(assembly: Assembly) -> Feeds:
         pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name, timed=True)
         pipe.shard, pipe.reader, pipe.examples = group.shard, name_of(group, plan), sum(sizes)
         pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
-        if plan.micro_batches > 1:
+        if plan.micro_batches > 1:  # each gets a first axis of consecutive micro-batches
             pieces = [
-                cut_micro_batches(pipe, at, piece, plan.micro_batches) for at, piece in enumerate(pieces)
+                write_traced(pipe.at(at), _cut, piece, count=plan.micro_batches)
+                for at, piece in enumerate(pieces)
             ]
         feeds.pipes.append(pipe)
         for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):

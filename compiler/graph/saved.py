@@ -73,7 +73,7 @@ def _joined(name: str, pieces: Sequence[GraphVariable], variables: Sequence[Any]
     shards = [each.info.shard for each in pieces if each.info.shard is not None]
     if not shards or not _has_pieces(variables[0], shards[0]):
         return variables[0]
-    return CutVariable(tuple(each.of_slot(name) for each in shards), tuple(variables))
+    return CutVariable(tuple(evolve(each, of=name) for each in shards), tuple(variables))
 
 
 def _has_pieces(variable: Any, shard: Shard) -> bool:

@@ -11,7 +11,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
 from dsl.errors import types
-from dsl.values import CannotCalculateError, calculate, negate
+from dsl.values import CannotCalculateError, calculate
 
 MOST_STEPS = 20_000
 """The most steps of a model: calls of layers, operations, and uses of `layer` blocks."""
@@ -163,7 +163,8 @@ def evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
 def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> int | float:
     """Return the value of an expression; raise SpecError if it has none, as a division by zero has."""
     try:
-        found = negate(left) if right is None else calculate(expression.operator, left, right)
+        given = ("*", -1, left) if right is None else (expression.operator, left, right)
+        found = calculate(*given)
     except CannotCalculateError as reason:
         raise SpecError([types.no_result(expression.span, why=str(reason))]) from reason
     return _plain_number(found)

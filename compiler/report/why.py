@@ -8,7 +8,7 @@ from compiler.figures import duration, gathered, plural, share
 from compiler.mapping.explanation import Explanation
 from compiler.report.view import Ink
 from compiler.shards import Shard
-from compiler.time.forecast import PathPart, StepForecast
+from compiler.time.forecast import StepForecast
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.render import human
@@ -97,7 +97,9 @@ def why_time(found: Sequence[Explanation], forecast: StepForecast) -> str:
     Args:
         found: The things. A variable stands for the ops that have its name as scope.
     """
-    parts = [each for each in forecast.path if any(_is_of(each, thing) for thing in found)]
+    names = {thing.name for thing in found}
+    scopes = tuple(f"{thing.name}/" for thing in found if thing.kind == "variable")
+    parts = [each for each in forecast.path if each.name in names or each.name.startswith(scopes)]
     ran = [each for each in parts if each.what == "op"]
     of_step = f"of a step of {duration(forecast.seconds)}{' (an estimate)' if forecast.estimate else ''}"
     if not forecast.path:
@@ -109,7 +111,3 @@ def why_time(found: Sequence[Explanation], forecast: StepForecast) -> str:
     if len(found) == 1:
         return f"on the critical path: {said}\n"
     return f"{plural(len(ran), 'op')} of these on the critical path: {said}\n"
-
-
-def _is_of(part: PathPart, thing: Explanation) -> bool:
-    return part.name == thing.name or (thing.kind == "variable" and part.name.startswith(f"{thing.name}/"))

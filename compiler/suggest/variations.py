@@ -213,11 +213,7 @@ def _note(plan: Plan, count: int, batch: int) -> str:
         f"a step has {plan.global_batch} examples as before: {count} times {batch} "
         f"in place of {len(plan.towers)} times {before}"
     )
-    if batch != before and plan.update.batch_norm != "synchronized" and _normalizes(plan):
+    normalizes = any(each.call.name == "BatchNormalization" for each in plan.model.layers)
+    if batch != before and plan.update.batch_norm != "synchronized" and normalizes:
         note += f"; batch normalization takes its statistics from {batch} examples in place of {before}"
     return note
-
-
-def _normalizes(plan: Plan) -> bool:
-    """Whether a model has batch normalization."""
-    return any(each.call.name == "BatchNormalization" for each in plan.model.layers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import placement, references
@@ -45,14 +45,15 @@ def _rule(flow: syntax.Flow, context: Context) -> Any:
             placement.swapped_rule(flow.span, what=flow.steps[0].span.text, where=flow.source.span.text)
         )
     selector = _selector(flow.source, context)
-    if selector is not BAD and _is_sharded(flow.steps[0]):
-        over_clones = _is_over_clones(flow.steps[0], context)
+    written = flow.steps[0]
+    if selector is not BAD and isinstance(written, syntax.Call) and written.callee.name == "sharded":
+        over_clones = _is_over_clones(written, context)
         if over_clones or selector.role == "slots":
-            return _over_clones(selector, flow, flow.steps[0], context, names_clones=over_clones)
-    target = _target(flow.steps[0], context)
+            return _over_clones(selector, flow, written, context, names_clones=over_clones)
+    target = _target(written, context)
     if selector is BAD or target is BAD:
         return BAD
-    if not _go_together(selector, target, flow.steps[0], context):
+    if not _go_together(selector, target, written, context):
         return BAD
     return ir.Rule(selector, target, span=flow.span)
 
@@ -64,11 +65,6 @@ def _is_swapped(flow: syntax.Flow, context: Context) -> bool:
     if not isinstance(what, syntax.Path) or not isinstance(flow.source, syntax.Path):
         return False
     return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *context.job_names}
-
-
-def _is_sharded(written: syntax.Expr) -> TypeGuard[syntax.Call]:
-    """Whether a target is `sharded(...)`, whatever is in its brackets."""
-    return isinstance(written, syntax.Call) and written.callee.name == "sharded"
 
 
 def _is_over_clones(written: syntax.Call, context: Context) -> bool:

@@ -49,7 +49,14 @@ def typed(  # noqa: PLR0911 one for each kind
         return typed(expression, _option(expression, type, context), what, context)
     if type.kind in {"call", "keras"} or (type.kind == "any" and isinstance(expression, syntax.Call)):
         return called(expression, type, what, context)
-    if type.kind == "any" and isinstance(expression, syntax.List) and _has_calls(expression):
+    if (
+        type.kind == "any"
+        and isinstance(expression, syntax.List)
+        and any(
+            isinstance(each, syntax.Call)
+            for each in expression.items  # such as the cells of `StackedRNNCells`
+        )
+    ):
         return all_of([typed(each, type, f"an item of {what}", context) for each in expression.items])
     if isinstance(expression, syntax.Range) and type.ranged:
         return ends(expression, type.low, type.high, context)

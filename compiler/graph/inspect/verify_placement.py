@@ -121,7 +121,8 @@ class _Verifier:
         book = Rulebook((), self.compiled.plan.topology)
         if op.placed in [book.on_cpu(kind, tower) for kind in (STRINGS, PYTHON)]:
             return True
-        return op.device.kind == "cpu" and _works_on_strings(op)
+        works_on_strings = _gives_strings(op) or any(each.dtype == "string" for each in op.inputs)
+        return op.device.kind == "cpu" and works_on_strings
 
 
 def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
@@ -132,10 +133,6 @@ def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
     ends = [0, *(each.stop for each in shards)]
     length = prod(shape) if shards[0].flat else shape[shards[0].axis]
     return len(shards) == len(pieces) and [each.start for each in shards] == ends[:-1] and ends[-1] == length
-
-
-def _works_on_strings(op: Op) -> bool:
-    return _gives_strings(op) or any(each.dtype == "string" for each in op.inputs)
 
 
 def _gives_strings(op: Op) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import define, evolve, field, frozen
 
@@ -22,8 +22,6 @@ from compiler.plan import Tower
 from compiler.reasons import Placed
 from compiler.step.record import Entered, Entry, Op, Shape, Tensor, Use
 from compiler.step.writer import StepWriter
-
-SCOPE = "accumulate"
 
 
 @frozen
@@ -47,6 +45,8 @@ class _Carried:
 @define
 class MicroBatches:
     """Writes the micro-batches of a tower."""
+
+    SCOPE: ClassVar[str]  # what the names of its own ops begin with in the tower
 
     template: Template
     tower: Tower
@@ -92,6 +92,17 @@ class MicroBatches:
         for each in dict.fromkeys(template.outputs):
             yield each, self._last
 
+    def _write_wanted(self, results: dict[str, Tensor]) -> None:
+        """Write the tensors that the rest of the step uses and that `results` lacks, and add them to it."""
+        for name, write in self._wanted():
+            if name not in results:
+                results[name] = write(name)
+
+    def _ended(self, results: Mapping[str, Tensor], after: Sequence[str]) -> AccumulatedResults:
+        """Write the op after which nothing runs any more: after some ops, and after those of the results."""
+        own, waits = self._own, [*after, *(each.op for each in results.values())]
+        return AccumulatedResults(results, self._of(own).after(self._name("ended"), waits, own.placed))
+
     @abstractmethod
     def _sum(self, name: str) -> Tensor:
         """Write the sum of a tensor over all micro-batches."""
@@ -114,6 +125,9 @@ class MicroBatches:
     def _own(self) -> Entered:
         return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
 
+    def _name(self, inner: str) -> str:
+        return self.tower.op_name(f"{self.SCOPE}/{inner}")
+
     def _of(self, entry: Entered) -> StepWriter:
         return self.writer.on(entry.role, entry.clone)
 
@@ -130,6 +144,8 @@ class MicroBatches:
 class MicroBatchWriter(MicroBatches):
     """Writes a loop over micro-batches around the ops of a tower."""
 
+    SCOPE = "accumulate"
+
     _entered: dict[tuple[str, str], Tensor] = field(factory=dict, repr=False)
     _parts: dict[str, Tensor] = field(factory=dict, repr=False)
     _statistics: dict[str, Tensor] = field(factory=dict, repr=False)  # by their reads: in this iteration
@@ -139,17 +155,13 @@ class MicroBatchWriter(MicroBatches):
     def write(self) -> AccumulatedResults:
         """Write the loop, and return its results."""
         reads, body = self._begin()
-        after = [self._count_micro_batches()]
+        after = [self._count_micro_batches().op]
         statistics = self._carry_statistics({each.name for each in reads})
         for each in body:
             self.writer.ops.extend([self._with_inside(op) for op in each])
         results = {name: self._next(each, self._now(name, each.entry)) for name, each in statistics.items()}
-        for name, write in self._wanted():
-            if name not in results:
-                results[name] = write(name)
-        after += results.values()
-        ended = self._of(self._own).after(self._name("ended"), [each.op for each in after], self._own.placed)
-        return AccumulatedResults(results, ended)
+        self._write_wanted(results)
+        return self._ended(results, after)
 
     # --- the loop itself ----------------------------------------------------------------------------------
 
@@ -241,7 +253,7 @@ class MicroBatchWriter(MicroBatches):
 
     def _enter_op(self, name: str, tensor: Tensor, entry: Entered, *, constant: bool) -> Tensor:
         told = {
-            "frame_name": self.tower.op_name(SCOPE),
+            "frame_name": self.tower.op_name(self.SCOPE),
             "is_constant": constant,
             "parallel_iterations": 1,
         }
@@ -303,9 +315,6 @@ class MicroBatchWriter(MicroBatches):
         return self._inside(self.found(name), entry)
 
     # --- ops ----------------------------------------------------------------------------------------------
-
-    def _name(self, inner: str) -> str:
-        return self.tower.op_name(f"{SCOPE}/{inner}")
 
     def _zeros(self, name: str, shape: Sequence[int | None], entry: Entered) -> Tensor:
         scope, writer = self._name(f"{name.replace(':', '_')}/start"), self._of(entry)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.fragments import write_traced
 from compiler.graph.tower.network.normalization import (
     gradients_kind,
-    moments_of_some,
     summed_gradients,
     whole_moments,
 )
@@ -62,7 +62,9 @@ def write_exchanges(
             [sent_by(tower, own) for own in each.sent] for tower, each in members
         ]
         if gather is not None:
-            here = write_traced(Spot(writer, f"{scope}/moments/own", placed), moments_of_some, moments)
+            own = Spot(writer, f"{scope}/moments/own", placed)
+            # the batches of this worker may have no elements, as long as others have some
+            here = write_traced(own, whole_moments, moments, divide=tf.math.divide_no_nan)
             moments = [*gather(f"{scope}/moments", here)]
         write_traced(Spot(writer, f"{scope}/moments", placed), whole_moments, moments)
         for at in range(len(members[0][1].gradients_sent)):

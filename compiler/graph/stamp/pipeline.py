@@ -19,7 +19,6 @@ from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatches
 from compiler.step.record import Op, Tensor
 from dsl import ir
 
-SCOPE = "pipeline"
 Pass: TypeAlias = Literal["forward", "backward"]
 
 
@@ -53,6 +52,8 @@ class _Task:
 class PipelineWriter(MicroBatches):
     """Writes the ops of a tower once for each micro-batch, in the order of a schedule."""
 
+    SCOPE = "pipeline"
+
     schedule: ir.PipelineSchedule = field(kw_only=True)
     _shared: frozenset[str] = frozenset()  # constants, which all micro-batches have together
     _parts: dict[tuple[str, int], Tensor] = field(factory=dict, repr=False)
@@ -74,14 +75,9 @@ class PipelineWriter(MicroBatches):
                 self.writer.ops.extend([*self._copies(each, number)])
         last = self.count - 1
         results = {update: self._of_batch(update, last) for update in self.template.state_updates.values()}
-        for name, write in self._wanted():
-            if name not in results:
-                results[name] = write(name)
+        self._write_wanted(results)
         ends = [self._write_end(task, number) for task in self._tasks for number in range(self.count)]
-        ended = self._of(self._own).after(
-            self._name("ended"), [*ends, *(each.op for each in results.values())], self._own.placed
-        )
-        return AccumulatedResults(results, ended)
+        return self._ended(results, ends)
 
     # --- the schedule -------------------------------------------------------------------------------------
 
@@ -252,6 +248,3 @@ class PipelineWriter(MicroBatches):
     def _last(self, name: str) -> Tensor:
         """Return the value of a tensor in the last micro-batch."""
         return self._of_batch(name, self.count - 1)
-
-    def _name(self, inner: str) -> str:
-        return self.tower.op_name(f"{SCOPE}/{inner}")

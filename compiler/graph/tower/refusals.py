@@ -223,7 +223,7 @@ def _takes_batch_axis(
     call: CallNode,
     made: Any,
     values: Sequence[Any],
-    of_examples: Sequence[Any] | None = None,
+    of_examples: Sequence[Any],
 ) -> bool:
     """Whether a function that keeps the axes works along the first, as `softmax(x, axis = 0)` does.
 
@@ -231,7 +231,7 @@ def _takes_batch_axis(
 
     Args:
         values: The tensors that it was called on.
-        of_examples: Those of them that have a batch axis; None if all have.
+        of_examples: Those of them that have a batch axis.
     """
     function = network.layers[call.layer].target
     given = (
@@ -246,7 +246,7 @@ def _takes_batch_axis(
     tensors = (each for each in flattened([*bound.arguments.values()]) if hasattr(each, "shape"))
     name = function.__name__
     first = bound.arguments.get(_AXIS_OF.get(name, ""), next(tensors, values[0]))
-    if not any(first is each for each in (values if of_examples is None else of_examples)):
+    if not any(first is each for each in of_examples):
         return False
     axis, rank = bound.arguments.get("axis"), first.shape.rank
     if axis is None:

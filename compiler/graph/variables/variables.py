@@ -343,11 +343,11 @@ def part_infos(
     weights: Mapping[str, WeightInfo], placements: Sequence[VariablePlacement]
 ) -> dict[str, WeightInfo]:
     """Return what is known of the parts that clones update, by their names."""
-    found = {}
-    for info, placement in zip(weights.values(), placements, strict=True):
-        for each in placement.parts:
-            found[each.shard.name] = info.piece(each.shard, constraint=None)
-    return found
+    return {
+        each.shard.name: info.piece(each.shard, constraint=None)
+        for info, placement in zip(weights.values(), placements, strict=True)
+        for each in placement.parts
+    }
 
 
 def _parts(variable: GraphVariable) -> Iterator[VariablePart]:

@@ -209,16 +209,14 @@ class Operations:
         if wanted.kind == "any" and isinstance(written, syntax.List) and _has_tensor(written, self.tensors):
             items = [self._argument(each, wanted, what) for each in written.items]
             return BAD if any(each is BAD for each in items) else ir.Group(tuple(items), span=written.span)
-        if wanted.kind == "any" and (_has_tensor(written, self.tensors) or self._may_be_tensor(written)):
+        may_be_tensor = isinstance(written, syntax.Path) and not self._is_number(written)
+        if wanted.kind == "any" and (may_be_tensor or _has_tensor(written, self.tensors)):
             return self.read_tensor(written)
         if wanted.kind == "any" and isinstance(written, syntax.Call | syntax.Comparison):
             return misplaced_value(written, what, "a tensor or a value", self._context)
         if wanted.kind == "any":
             return evaluate(written, self._context)
         return values.typed(written, wanted, what, self._context)
-
-    def _may_be_tensor(self, written: syntax.Expr) -> bool:
-        return isinstance(written, syntax.Path) and not self._is_number(written)
 
     def given(self, call: syntax.Call) -> Any:
         """Return the arguments of a layer's own call by name; BAD if one is wrong."""

@@ -56,11 +56,7 @@ Classes: TypeAlias = Mapping[Any, Callable[..., keras.Layer]]  # Keras's class -
 
 _KERAS: Classes = {}
 _TOWERS: Classes = {**TOWER_CLASSES, **LOOKUPS}
-_OF_WEIGHTS: Mapping[str, signatures.Category] = {
-    "initializer": "initializer",
-    "regularizer": "regularizer",
-    "constraint": "constraint",
-}
+_OF_WEIGHTS: tuple[signatures.Category, ...] = ("initializer", "regularizer", "constraint")
 _NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
 
 
@@ -111,7 +107,7 @@ class _Maker:
         names = [] if signature is None else [each.name for each in signature.positional]
         kinds = {} if signature is None else {each.name: each.category for each in signature.arguments}
         if category == "weight":
-            kinds.update(_OF_WEIGHTS)
+            kinds.update(zip(_OF_WEIGHTS, _OF_WEIGHTS, strict=True))
         names += [""] * (len(call.args) - len(names))
         args = [
             self._argument(each, kinds.get(name, "")) for each, name in zip(call.args, names, strict=False)

@@ -152,11 +152,6 @@ def gradients_kind(number: int) -> str:
     return f"gradients_{number}" if number else "gradients"
 
 
-def moments_of_some(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Return what `whole_moments` does, and zeros for batches without any elements, as others have some."""
-    return whole_moments(sent, tf.math.divide_no_nan)
-
-
 def whole_moments(
     sent: Sequence[Sequence[tf.Tensor]], divide: Callable[..., tf.Tensor] = tf.divide
 ) -> list[tf.Tensor]:

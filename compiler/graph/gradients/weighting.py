@@ -64,6 +64,11 @@ def loss_sums(
     return found
 
 
+def scores_of_step(losses: Sequence[LossSum], states: Sequence[Tensor]) -> list[Tensor]:
+    """Return what workers report of a step: the tensors of the parts of the loss, and states of metrics."""
+    return [*(tensor for each in losses for tensor in each.tensors), *states]
+
+
 def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
     """Write the sum of the parts of a loss."""
     if len(sums) == 1 and sums[0].weight is None:

@@ -18,7 +18,7 @@ from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import gate_of
-from compiler.graph.gradients.weighting import own_inverses
+from compiler.graph.gradients.weighting import own_inverses, scores_of_step
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.local import (
@@ -58,7 +58,7 @@ class LocalReplica(Replica):
     def build(self) -> WorkerExchange:
         """Add the runs of a step."""
         plan, own = self.plan, self.assembly
-        scores = [*(tensor for each in self.losses for tensor in each.tensors), *self.states]
+        scores = scores_of_step(self.losses, self.states)
         added = self.statistics(ADDED)
         exact = {f"{each.variable.name}/statistic": each.value for each in added}
         report = write_traced(self.counts.at("report"), reported, scores)
@@ -77,8 +77,7 @@ class LocalReplica(Replica):
         done = [name for each in updates for name in each.done]
         sums = [evolve(each, value=dense(totals.found[f"{each.variable.name}/statistic"])) for each in added]
         done += assign_statistics(apart, [changed(apart, each) for each in sums])
-        seen = (*(tensor for each in losses for tensor in each.tensors), *states)
-        counted = count_update(apart, [*done, *(each.op for each in seen)])
+        counted = count_update(apart, [*done, *(each.op for each in scores_of_step(losses, states))])
         apply = Run(self.counts.count([counted.name], plan.global_batch))
         means, give = self._average()
         before = len(own.ledger.written)

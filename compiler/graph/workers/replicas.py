@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import tensorflow as tf
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
@@ -24,7 +24,7 @@ from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate, are_finite, gate_if
-from compiler.graph.gradients.weighting import LossSum, inverses_of
+from compiler.graph.gradients.weighting import LossSum, inverses_of, scores_of_step
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import step_scalars, updated_part
 from compiler.graph.update.statistics import ALL, Statistic, assign_statistics, changed, new_statistics
@@ -75,34 +75,30 @@ class Stage:
     clear: Run
 
 
+@define(slots=False)
 class Replica:
     """The part of one worker in the sums of all, and its update by them."""
 
-    def __init__(
-        self,
-        assembly: Assembly,
-        plan: WorkerPlan,
-        losses: Sequence[LossSum],
-        states: Sequence[Tensor],
-        joined: Joined | None,
-    ) -> None:
-        self.assembly = assembly
-        self.plan = plan
-        self.losses = losses
-        self.states = states
-        joined = joined or join_workers(assembly, plan)
+    assembly: Assembly
+    plan: WorkerPlan
+    losses: Sequence[LossSum]
+    states: Sequence[Tensor]
+    joined: Joined | None
+    owners: dict[str, int] = field(factory=dict)  # the worker that alone needs a sum, by the name of the sum
+
+    def __attrs_post_init__(self) -> None:
+        joined = self.joined or join_workers(self.assembly, self.plan)
         self.counts, self.between, places = joined.counts, joined.between, joined.between.places
         table = by_default("meeting", places[0].device)
-        self.owners: dict[str, int] = {}  # the worker that alone needs a sum, by the name of the sum
-        self.meeting = Meeting.build(self.counts, table, assembly.ledger, plan)
-        self.here = places[plan.worker.index]
+        self.meeting = Meeting.build(self.counts, table, self.assembly.ledger, self.plan)
+        self.here = places[self.plan.worker.index]
 
     def build(self) -> WorkerExchange:
         """Add the runs of a step."""
         plan, own = self.plan, self.assembly
         self.between.abroad += own.abroad
         gradients, statistics = sum_gradients(own), self.statistics()
-        scores = [*(tensor for each in self.losses for tensor in each.tensors), *self.states]
+        scores = scores_of_step(self.losses, self.states)
         report = write_traced(self.counts.at("report"), reported, scores)
         values = {_name_of(each): each.copies[0] for each in gradients}
         exact = {f"{each.variable.name}/statistic": each.value for each in statistics} | {"report": report}
@@ -140,14 +136,8 @@ class Replica:
         else:
             update = apply_sums(apart, scalars, summed, self._inverses(losses), give_statistics)
         own.applied = apart.applied
-        counted = count_update(
-            apart,
-            [
-                *update.done,
-                *lasting,
-                *(each.op for each in (*(t for each in losses for t in each.tensors), *states)),
-            ],
-        )
+        seen = [each.op for each in scores_of_step(losses, states)]
+        counted = count_update(apart, [*update.done, *lasting, *seen])
         apply = Run(self.counts.count([counted.name], plan.global_batch))
         sends = tuple(self.between.sends)
         share = self._share()

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
@@ -20,7 +20,7 @@ from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.regularize import regularize_gradients
 from compiler.graph.gradients.summed import SummedGradient, join_parts
-from compiler.graph.gradients.weighting import LossSum, inverses_of
+from compiler.graph.gradients.weighting import LossSum, inverses_of, scores_of_step
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import apply_gradients, step_scalars
 from compiler.graph.update.statistics import (
@@ -136,27 +136,22 @@ class _Post(Generic[Posted]):
         return zip(self.members, totals, strict=True)
 
 
+@define(slots=False)
 class _Sync:
-    def __init__(
-        self,
-        assembly: Assembly,
-        plan: WorkerPlan,
-        coordination: Coordination,
-        losses: Sequence[LossSum],
-        states: Sequence[Tensor],
-    ) -> None:
-        self.assembly = assembly
-        self.plan = plan
-        self.worker = plan.worker
-        self.coordination = coordination
-        self.losses = losses
-        self.states = states
-        self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
-        self.writer = assembly.ledger.writer("aggregate")
-        self.after: list[str] = []  # the names of the ops after which the chief looks into mailboxes
-        self.present: Tensor | None = None
-        self.here: list[Tensor] | None = None  # by worker, one if it is present and zero if it is not
-        self.shares: list[Tensor] | None = None  # the same, times all workers divided by those present
+    assembly: Assembly
+    plan: WorkerPlan
+    coordination: Coordination
+    losses: Sequence[LossSum]
+    states: Sequence[Tensor]
+    after: list[str] = field(factory=list)  # the names of the ops after which the chief looks into mailboxes
+    present: Tensor | None = None
+    here: list[Tensor] | None = None  # by worker, one if it is present and zero if it is not
+    shares: list[Tensor] | None = None  # the same, times all workers divided by those present
+
+    def __attrs_post_init__(self) -> None:
+        self.worker = self.plan.worker
+        self.scores = scores_of_step(self.losses, self.states)
+        self.writer = self.assembly.ledger.writer("aggregate")
 
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
@@ -192,8 +187,7 @@ class _Sync:
         summed = self._conditioned(gradients, losses)
         done = apply_gradients(self.chief, summed, scalars)
         done += self._new_statistics(statistics)
-        scores = [*(tensor for each in losses for tensor in each.tensors), *states]
-        apply = Run(self._begin_next([*done, *(each.op for each in scores)]))
+        apply = Run(self._begin_next([*done, *(each.op for each in scores_of_step(losses, states))]))
         clear = Run(self._clear(boxes))
         made = self.assembly.ledger.names_since(before)
         return WorkerExchange(

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partialmethod, wraps
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -137,25 +137,19 @@ def comparing_elements() -> Iterator[None]:
     In a plain graph, TensorFlow compares whether they are the same object, so that `x == 0` would be False.
     """
     before = tf.Tensor.__eq__, tf.Tensor.__ne__
-    tf.Tensor.__eq__, tf.Tensor.__ne__ = _equal, _not_equal
+    tf.Tensor.__eq__ = partialmethod(_compared, tf.raw_ops.Equal, of_none=False)
+    tf.Tensor.__ne__ = partialmethod(_compared, tf.raw_ops.NotEqual, of_none=True)
     try:
         yield
     finally:
         tf.Tensor.__eq__, tf.Tensor.__ne__ = before
 
 
-def _equal(one: tf.Tensor, other: Any) -> Any:
+def _compared(one: tf.Tensor, compare: Callable[..., Any], other: Any, *, of_none: bool) -> Any:
     if other is None:
-        return False
+        return of_none
     other = tf.convert_to_tensor(other, one.dtype)
-    return tf.raw_ops.Equal(x=one, y=other, incompatible_shape_error=False)
-
-
-def _not_equal(one: tf.Tensor, other: Any) -> Any:
-    if other is None:
-        return True
-    other = tf.convert_to_tensor(other, one.dtype)
-    return tf.raw_ops.NotEqual(x=one, y=other, incompatible_shape_error=False)
+    return compare(x=one, y=other, incompatible_shape_error=False)
 
 
 def diagnosed(error: Exception, step: str, span: Span | None) -> Diagnostic:

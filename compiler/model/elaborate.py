@@ -286,10 +286,9 @@ class _Builder:
         if isinstance(given, ir.Ref | ir.Flow | ir.Index | ir.Operation):
             inputs.append(self._value(given, scope))
             return TensorAt(len(inputs) - 1)
-        if isinstance(given, ir.Group):
-            return tuple(self._argument(each, scope, inputs) for each in given.items)
-        if isinstance(given, tuple):
-            return tuple(self._argument(each, scope, inputs) for each in given)
+        items = given.items if isinstance(given, ir.Group) else given
+        if isinstance(items, tuple):
+            return tuple(self._argument(each, scope, inputs) for each in items)
         if isinstance(given, ir.Rest):
             return ...
         if isinstance(given, ir.Slice):

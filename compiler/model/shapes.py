@@ -126,10 +126,6 @@ def _fixed(size: Size, axis: str = "last axis") -> int:
 # --- layers -----------------------------------------------------------------------------------------------
 
 
-def _same(_arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
-    return _one(shapes)
-
-
 def _rescaling(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     if any(isinstance(arguments[each], tuple) for each in ("scale", "offset")):
         raise _UnknownError  # lists may broadcast
@@ -151,10 +147,6 @@ def _each_axis(change: Callable[..., Size], shape: Shape, *figures: Sequence[Any
         None if size is None else change(size, *of_axis)
         for size, *of_axis in zip(shape[:-1], *figures, strict=True)
     )
-
-
-def _same_ranked(rank: int, _arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
-    return _ranked(shapes, rank + 1)
 
 
 def _places(padding: object, size: int, window: int, stride: int) -> int:
@@ -252,10 +244,6 @@ def _repeated(rank: int, arguments: Arguments, shapes: Sequence[Shape]) -> Shape
 # --- other layers -----------------------------------------------------------------------------------------
 
 
-def _flatten(_arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
-    return (_product(_one(shapes)),)
-
-
 def _product(shape: Shape) -> Size:
     """Return how many numbers a tensor has; None if that is not fixed."""
     sizes = [each for each in shape if each is not None]
@@ -283,14 +271,6 @@ def _permute(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
         raise _UnknownError
     shape = _ranked(shapes, len(dims))
     return tuple(shape[each - 1] for each in dims)
-
-
-def _repeat_vector(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
-    return (_whole(arguments["n"]), *_ranked(shapes, 1))
-
-
-def _embedding(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
-    return (*_one(shapes), _whole(arguments["output_dim"]))
 
 
 def _recurrent(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
@@ -367,15 +347,15 @@ RULES: Mapping[str, Rule] = {
             "Softmax",
             "UnitNormalization",
         ),
-        _same,
+        lambda _, shapes: _one(shapes),
     ),
     "Rescaling": _rescaling,
     "Dense": _dense,
-    "Flatten": _flatten,
+    "Flatten": lambda _, shapes: (_product(_one(shapes)),),
     "Reshape": _reshape,
     "Permute": _permute,
-    "RepeatVector": _repeat_vector,
-    "Embedding": _embedding,
+    "RepeatVector": lambda given, shapes: (_whole(given["n"]), *_ranked(shapes, 1)),
+    "Embedding": lambda given, shapes: (*_one(shapes), _whole(given["output_dim"])),
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "SimpleRNN": _recurrent,
@@ -396,7 +376,7 @@ RULES: Mapping[str, Rule] = {
             ("AveragePooling{}D", _pooling),
             ("GlobalMaxPooling{}D", _global_pooling),
             ("GlobalAveragePooling{}D", _global_pooling),
-            ("SpatialDropout{}D", _same_ranked),
+            ("SpatialDropout{}D", lambda rank, _, shapes: _ranked(shapes, rank + 1)),
             ("ZeroPadding{}D", _padded),
             ("Cropping{}D", _cropped),
             ("UpSampling{}D", _repeated),

@@ -166,8 +166,7 @@ def _cut(
         dealt = None  # what the look-up knows would have to be sent
     scope = f"{scope}/clone_{tower.tower.index}"
     if isinstance(value, Tensor):
-        parts = cut_value(writer, scope, value, shards, home)
-        return [*parts]
+        return [*cut_value(writer, scope, value, shards, home)]
     if dealt is None:
         value = merge_rows(writer, scope, [value], home)
     copied = None if dealt is None else _copied(assembly, tower, part, weight)

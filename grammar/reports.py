@@ -108,7 +108,7 @@ class Reports:
             if each.span is not None and each.span.source is source and each.code in _OF_TOKENS:
                 lines.setdefault(each.span.begin.line, []).append(each)
         for found in lines.values():
-            found.sort(key=_start)
+            found.sort(key=lambda each: 0 if each.span is None else each.span.start)
             torn = [
                 each for each in found if each.code == "TFD103" and each.span and each.span.text[0] == '"'
             ]
@@ -168,10 +168,6 @@ class Reports:
     def in_source(self, source: Source) -> int:
         """Return the number of diagnostics that point into `source`."""
         return sum(1 for each in self.found if each.span is not None and each.span.source is source)
-
-
-def _start(diagnostic: Diagnostic) -> int:
-    return 0 if diagnostic.span is None else diagnostic.span.start
 
 
 # --- uses of an undefined name, which have a single cause -------------------------------------------------

@@ -24,14 +24,6 @@ def _same(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [(inputs[0].dtype, inputs[0].shape)]
 
 
-def _constant(_: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
-    return [(attributes["dtype"], attributes["shape"])]
-
-
-def _cast(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
-    return [(attributes["DstT"], inputs[0].shape)]
-
-
 def _reshaped(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     wanted = [None if each < 0 else each for each in inputs[1].value]
     count = inputs[0].elements
@@ -61,10 +53,6 @@ def _split(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [made[size] for size in sizes.value]  # of which very many may be alike
 
 
-def _distinct(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[0].dtype, (None,)), ("int32", inputs[0].shape)]
-
-
 def _shape(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     shape = inputs[0].shape
     return [("int32", (None if shape is None else len(shape),))]
@@ -91,35 +79,13 @@ def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [inputs[0].holds]
 
 
-def _components(_: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
-    return [(each, None) for each in attributes["component_types"]]
-
-
-def _filled(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[1].dtype, tuple(inputs[0].value))]
-
-
 def _compared(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [("bool", inputs[0].shape)]
-
-
-def _chosen(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[1].dtype, inputs[1].shape)]
-
-
-def _packed(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[0].dtype, (len(inputs), *(inputs[0].shape or ())))]
 
 
 def _segments(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     rows = inputs[0].shape
     return [(inputs[0].dtype, None if rows is None else (None, *rows[1:]))]
-
-
-def _dealt(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
-    rows = inputs[0].shape
-    one = (inputs[0].dtype, None if rows is None else (None, *rows[1:]))
-    return [one] * int(attributes["num_partitions"])
 
 
 def _gathered(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
@@ -129,14 +95,6 @@ def _gathered(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [(dtype, known)]
 
 
-def _found(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [("int32", inputs[1].shape)]
-
-
-def _merged(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[0].dtype, inputs[0].shape), ("int32", ())]
-
-
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
     "AddV2": _same,
@@ -144,18 +102,18 @@ TYPES: Mapping[str, Rule] = {
     "AssignAddVariableOp": _always(),
     "AssignSubVariableOp": _always(),
     "AssignVariableOp": _always(),
-    "Cast": _cast,
+    "Cast": lambda inputs, attributes: [(attributes["DstT"], inputs[0].shape)],
     "CollectiveReduce": _same,
     "ConcatV2": _joined,
-    "Const": _constant,
+    "Const": lambda _, attributes: [(attributes["dtype"], attributes["shape"])],
     "ConsumeMutexLock": _always(),
     "DivNoNan": _same,
-    "DynamicPartition": _dealt,
+    "DynamicPartition": lambda inputs, given: [*_segments(inputs, given)] * int(given["num_partitions"]),
     "Enter": _same,
     "Equal": _compared,
     "Exit": _same,
     "FIFOQueueV2": _always(("resource", ())),
-    "Fill": _filled,
+    "Fill": lambda inputs, _: [(inputs[1].dtype, tuple(inputs[0].value))],
     "FloorMod": _same,
     "GatherV2": _gathered,
     "Greater": _compared,
@@ -163,15 +121,15 @@ TYPES: Mapping[str, Rule] = {
     "InvertPermutation": _same,
     "Less": _compared,
     "LoopCond": _same,
-    "Merge": _merged,
+    "Merge": lambda inputs, _: [(inputs[0].dtype, inputs[0].shape), ("int32", ())],
     "Minimum": _same,
     "Mul": _same,
     "MutexLock": _always(("variant", ())),
     "MutexV2": _always(("resource", ())),
     "NextIteration": _same,
     "NoOp": _always(),
-    "Pack": _packed,
-    "QueueDequeueV2": _components,
+    "Pack": lambda inputs, _: [(inputs[0].dtype, (len(inputs), *(inputs[0].shape or ())))],
+    "QueueDequeueV2": lambda _, attributes: [(each, None) for each in attributes["component_types"]],
     "QueueEnqueueV2": _always(),
     "QueueSizeV2": _always(("int32", ())),
     "Range": _always(("int32", (None,))),
@@ -179,7 +137,7 @@ TYPES: Mapping[str, Rule] = {
     "Reciprocal": _same,
     "Reshape": _reshaped,
     "ResourceGather": _gathered,
-    "SelectV2": _chosen,
+    "SelectV2": lambda inputs, _: [(inputs[1].dtype, inputs[1].shape)],
     "Shape": _shape,
     "Size": _always(("int32", ())),
     "SplitV": _split,
@@ -190,9 +148,9 @@ TYPES: Mapping[str, Rule] = {
     "Sub": _same,
     "Switch": lambda inputs, _: [*_same(inputs, _)] * 2,
     "Timestamp": _always(("float64", ())),
-    "Unique": _distinct,
+    "Unique": lambda inputs, _: [(inputs[0].dtype, (None,)), ("int32", inputs[0].shape)],
     "UnsortedSegmentSum": _segments,
-    "UpperBound": _found,
+    "UpperBound": lambda inputs, _: [("int32", inputs[1].shape)],
     "VarHandleOp": _always(("resource", ())),
     "VarIsInitializedOp": _always(("bool", ())),
     "ZerosLike": _same,

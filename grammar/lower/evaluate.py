@@ -49,7 +49,7 @@ def evaluate(  # noqa: PLR0911 one for each kind
         case syntax.Path():
             return _name(expression, context, words, wanted)
         case syntax.List():
-            return _list(expression, context, words)
+            return all_of([evaluate(item, context, words) for item in expression.items])
         case syntax.Chain():
             return _chain(expression, context)
         case syntax.Negative():
@@ -176,10 +176,6 @@ def _report_unknown(
         wanted="" if advice else wanted,
     )
     context.reports.add(report)
-
-
-def _list(expression: syntax.List, context: Context, words: tuple[str, ...]) -> Any:
-    return all_of([evaluate(item, context, words) for item in expression.items])
 
 
 def _chain(chain: syntax.Chain, context: Context) -> Any:

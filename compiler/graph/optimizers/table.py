@@ -33,16 +33,12 @@ class Entry:
     lazy: type[Optimizer] | None = None
 
 
-def _descent(settings: Any) -> type[Optimizer]:
-    return Momentum if settings.momentum else GradientDescent
-
-
 def _traced(_: Any) -> type[Optimizer]:
     return KerasRule
 
 
 OPTIMIZERS: dict[str, Entry] = {
-    "SGD": Entry(keras.optimizers.SGD, _descent),
+    "SGD": Entry(keras.optimizers.SGD, lambda its: Momentum if its.momentum else GradientDescent),
     "Momentum": Entry(keras.optimizers.SGD, lambda _: Momentum, {"momentum": 0.9}),
     "Adam": Entry(keras.optimizers.Adam, lambda _: Adam, lazy=LazyAdam),
     "AdamW": Entry(keras.optimizers.AdamW, lambda _: Adam, lazy=LazyAdam),

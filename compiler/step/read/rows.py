@@ -71,10 +71,6 @@ def _as_given(_: RowCounts, op: Op, shapes: Shapes) -> Sequence[Shape | None]:
     return [shapes[0]] * len(op.outputs)
 
 
-def _as_begun(_: RowCounts, __: Op, shapes: Shapes) -> Sequence[Shape | None]:
-    return [shapes[0], None]
-
-
 def _divided(_: RowCounts, op: Op, shapes: Shapes) -> Sequence[Shape | None]:
     parts = int(op.attributes["num_partitions"])
     return [(-(-shapes[0][0] // parts), *shapes[0][1:])] * parts
@@ -109,7 +105,7 @@ _RULES: Mapping[str, Callable[[RowCounts, Op, Shapes], Sequence[Shape | None]]] 
     "ConcatV2": _joined,
     "DynamicPartition": _divided,
     "Identity": _as_given,
-    "Merge": _as_begun,
+    "Merge": lambda _, __, shapes: [shapes[0], None],
     "NextIteration": _as_given,
     "SparseSegmentSumGrad": _added_up,
     "SplitV": _cut,

@@ -197,7 +197,7 @@ def _tfrecord(path: Path, files: Sequence[Path]) -> Found:
     more: dict[str, ir.Value] = {} if compression == "none" else {"compression": compression}
     found, held, looked = Found(path, "tfrecord", kwargs=more), dict[str, list[Any]](), 0
     for each in files:
-        file = RecordFile(each, compression, None)
+        file = RecordFile(each, None, compression)
         file.check_start()
         found.count += file.count
         here = min(file.count, MOST_FILES - looked)

@@ -132,7 +132,7 @@ def test_lengths_beyond_the_file_are_damage(reader: Any, compression: str) -> No
                 found = reader.fault(source(reader, compression=compression), wanted=WANTED)
                 message = f"`{path}`, record {before}: {reason}"
                 assert (found.code, found.message) == ("TFD710", message)
-                file = RecordFile(path, compression, None)
+                file = RecordFile(path, None, compression)
                 fault = file.record(before)
                 assert isinstance(fault, Diagnostic)
                 assert fault.message == message

@@ -140,7 +140,7 @@ class Csv(FileSource):
         if table.heads:
             lines = lines.skip(1)
         elif table.marked:
-            lines = lines.map(without_autograph(_without_mark))
+            lines = lines.map(without_autograph(lambda line: tf.strings.regex_replace(line, "^\ufeff", "")))
         if table.layout.blank_lines:
             # Removing blank lines from a batch costs a fifth of checking each line.
             lines = lines.batch(CHUNK).map(without_autograph(_without_blanks)).unbatch()
@@ -209,7 +209,7 @@ class Csv(FileSource):
         table, row = self._row(index)
         if row is None:
             return self.at(table.path)
-        return table.at(row, 0, len(row.text))
+        return table.at_cell(row, 0, len(row.text))
 
     def words_for(self, name: str) -> str:
         """Return the column of a tensor, if it is one."""
@@ -242,10 +242,6 @@ def _values(cells: Any, field: Field) -> Any:
 
 def _without_blanks(lines: Any) -> Any:
     return tf.boolean_mask(lines, tf.strings.length(lines) > 0)
-
-
-def _without_mark(line: Any) -> Any:
-    return tf.strings.regex_replace(line, "^\ufeff", "")
 
 
 def _quoted_lines(table: Table) -> Any:

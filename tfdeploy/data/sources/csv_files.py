@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import IO
 
 from attrs import evolve, frozen
@@ -23,7 +21,7 @@ from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.source import Excerpt, Span
 from tfdeploy.data.arguments import BOUNDS, FLOATS
-from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of
+from tfdeploy.data.sources.files import PackedFile, size_of
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -219,11 +217,9 @@ class Column:
 
 
 @frozen(eq=False)
-class Table:
-    """A CSV file, which is read again by each method that needs it."""
+class Table(PackedFile):
+    """A CSV file."""
 
-    path: Path
-    call: Span | None
     # Whether the first row names the columns; else their names, or False for `column_1` and so on.
     named: bool | tuple[str, ...] = True
 
@@ -232,36 +228,23 @@ class Table:
         """How many rows name the columns."""
         return int(self.named is True)
 
-    @cached_property
-    def compressed(self) -> bool:
-        """Whether the file is a gzip file."""
-        return is_gzip(self.path, self.call)
-
     def rows(self) -> Iterator[Row]:
         """Yield the records of the file, the header first; raises RunError if it cannot be read."""
-        with self._opened() as file:
+        with self.opened() as file:
             for row in rows(file):
                 yield evolve(row, raw=row.raw.removeprefix(UTF8_MARK)) if row.number == 1 else row
 
     @cached_property
     def layout(self) -> Layout:
         """The layout of the records, found by reading the file once."""
-        with self._opened() as file:
+        with self.opened() as file:
             return layout(file, self.heads)
 
     @cached_property
     def marked(self) -> bool:
         """Whether the file begins with a mark that says that it is UTF-8."""
-        with self._opened() as file:
+        with self.opened() as file:
             return file.read(len(UTF8_MARK)) == UTF8_MARK
-
-    @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
-        with (
-            reading(self.path, self.call),
-            open_binary(self.path, compressed=self.compressed) as file,
-        ):
-            yield file
 
     @cached_property
     def separator(self) -> str:
@@ -274,7 +257,7 @@ class Table:
     @cached_property
     def header(self) -> tuple[str, ...]:
         """The names of the columns; raises RunError if the first row cannot be a header."""
-        whole = Where(str(self.path), call=self.call)
+        whole = self.at()
         if size_of(self.path, self.call) == 0:
             raise RunError(errors.empty(whole, what="the file is empty"))
         row = next(self.rows(), None)
@@ -310,7 +293,7 @@ class Table:
             names = tuple(cell.text.strip() for cell in cells(text, self.separator))
         except QuoteError as fault:
             raise RunError(
-                errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
+                errors.quoting(self.at_cell(row, fault.start, fault.start + 1), reason=fault.reason)
             ) from fault
         if self.named is True:
             return names
@@ -318,10 +301,10 @@ class Table:
             return tuple(f"column_{number}" for number in range(1, len(names) + 1))
         if len(self.named) != len(names):
             reason = f"`header` names {len(self.named)} columns, and the first row has {len(names)} cells"
-            raise RunError(errors.header(self.at(row, 0, len(row.text)), reason=reason))
+            raise RunError(errors.header(self.at_cell(row, 0, len(row.text)), reason=reason))
         return self.named
 
-    def at(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
+    def at_cell(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
         """Return the place of the characters `start` to `end` of a row."""
         source = Excerpt(str(self.path), row.text, number=row.number)
         place = f"row {row.number}" + (f", column `{column}`" if column is not None else "")
@@ -336,20 +319,20 @@ class Table:
         try:
             found = cells(row.text, self.separator)
         except QuoteError as fault:
-            return errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
+            return errors.quoting(self.at_cell(row, fault.start, fault.start + 1), reason=fault.reason)
         wanted = len(self.header)
         if len(found) != wanted:
             short, end = len(found) < wanted, len(row.text)
             where = (
-                self.at(row, end, end, self.header[len(found)])
+                self.at_cell(row, end, end, self.header[len(found)])
                 if short
-                else self.at(row, found[wanted].start, found[wanted].end)
+                else self.at_cell(row, found[wanted].start, found[wanted].end)
             )
             nameless = self.named is not True
             return errors.row_length(where, found=len(found), wanted=wanted, short=short, nameless=nameless)
         for column in sorted(columns, key=lambda each: each.index):
             cell = found[column.index]
-            place = self.at(row, cell.start, cell.end, column.name)
+            place = self.at_cell(row, cell.start, cell.end, column.name)
             for text in cell.text.split() if column.listed else (cell.text,):
                 wrong = fault_of(place, text, column.dtype)
                 if wrong is not None:

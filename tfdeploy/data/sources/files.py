@@ -7,12 +7,15 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import IO, cast
 
-from dsl.diagnostics import RunError
+from attrs import frozen
+
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import is_glob, is_there, matches, open_regular, strange_kind, system_reason
@@ -20,6 +23,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 
 GZIP_MAGIC = b"\x1f\x8b"
+PIECE = 1 << 20
 
 
 def name_of(path: Path) -> bytes:
@@ -105,20 +109,10 @@ def _similar(path: Path, is_wanted: Callable[[Path], bool]) -> str | None:
     return nearest(path.name, names)
 
 
-def is_gzip(path: Path, call: Span | None) -> bool:
-    """Whether the file begins as gzip files do."""
-    return read_start(path, 2, call) == GZIP_MAGIC
-
-
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
     """Return the first `size` bytes of a file as it is on disk."""
     with reading(path, call), open_regular(path) as file:
         return file.read(size)
-
-
-def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
-    """Open a file for reading bytes, through gzip if it is `compressed`."""
-    return unpacked(open_regular(path)) if compressed else open_regular(path)
 
 
 class _Unpacked(gzip.GzipFile):
@@ -156,3 +150,44 @@ def size_of(path: Path, call: Span | None) -> int:
     """Return the bytes of a file on disk."""
     with reading(path, call):
         return path.stat().st_size
+
+
+def fault_within(opened: AbstractContextManager[IO[bytes]]) -> Diagnostic | None:
+    """Read all of a file; return the diagnostic if that fails."""
+    try:
+        with opened as file:
+            while file.read(PIECE):
+                pass
+    except RunError as error:
+        return error.diagnostic
+    return None
+
+
+@frozen(eq=False)
+class DataFile:
+    """A file with examples."""
+
+    path: Path
+    call: Span | None  # where the spec names it
+
+    def at(self, place: str = "") -> Where:
+        """Return a place in the file for messages."""
+        return Where(str(self.path), place, call=self.call)
+
+
+@frozen(eq=False)
+class PackedFile(DataFile):
+    """A file that gzip may have packed, which is read again by each method that needs it."""
+
+    @cached_property
+    def compressed(self) -> bool:
+        """Whether the file is a gzip file."""
+        return read_start(self.path, len(GZIP_MAGIC), self.call) == GZIP_MAGIC
+
+    @contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Open what the file holds; raises RunError if it cannot be read."""
+        with reading(self.path, self.call):
+            file = open_regular(self.path)
+            with unpacked(file) if self.compressed else file as held:
+                yield held

@@ -16,32 +16,19 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular
-from dsl.source import Span
 from tfdeploy.data.arguments import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource, Source
-from tfdeploy.data.sources.files import is_gzip, name_of, open_binary, reading, size_of
+from tfdeploy.data.sources.files import PackedFile, fault_within, name_of, size_of
 
 UNSIGNED_BYTES = 8
 IMAGE_AXES, LABEL_AXES = 3, 1
 
 
 @frozen(eq=False)
-class IdxFile:
-    """An idx file of bytes, which may be compressed by gzip."""
+class IdxFile(PackedFile):
+    """An idx file of bytes."""
 
-    path: Path
     axes: int
-    call: Span | None
-
-    @cached_property
-    def compressed(self) -> bool:
-        """Whether the file is packed by gzip."""
-        return is_gzip(self.path, self.call)
-
-    @property
-    def where(self) -> Where:
-        """The file as a whole."""
-        return Where(str(self.path), call=self.call)
 
     @property
     def header(self) -> int:
@@ -51,20 +38,20 @@ class IdxFile:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the axes; raises RunError for a file that is no such idx file, or not of that size."""
-        with reading(self.path, self.call), open_binary(self.path, compressed=self.compressed) as file:
+        with self.opened() as file:
             start = file.read(self.header)
         if not start:
-            raise RunError(errors.empty(self.where, what="the file is empty"))
+            raise RunError(errors.empty(self.at(), what="the file is empty"))
         magic = bytes([0, 0, UNSIGNED_BYTES, self.axes])
         if start[:4] != magic:
-            raise RunError(errors.unreadable(self.where, reason=self._other_kind(start[:4])))
+            raise RunError(errors.unreadable(self.at(), reason=self._other_kind(start[:4])))
         if len(start) < self.header:
-            raise RunError(errors.damaged(self.where, reason="the file ends within its header"))
+            raise RunError(errors.damaged(self.at(), reason="the file ends within its header"))
         sizes = tuple(int.from_bytes(start[at : at + 4], "big") for at in range(4, self.header, 4))
         found, wanted = self._length(), self.header + prod(sizes)
         if found != wanted:
             reason = f"holds {found:,} bytes where its header promises {wanted:,}"
-            raise RunError(errors.damaged(self.where, reason=reason))
+            raise RunError(errors.damaged(self.at(), reason=reason))
         return sizes
 
     def _other_kind(self, magic: bytes) -> str:
@@ -90,29 +77,19 @@ class IdxFile:
             name_of(self.path), size, self.header, buffer_size=1 << 20, compression_type=packing
         )
 
-    def damage(self) -> Diagnostic | None:
-        """Read the whole file; return the diagnostic if that fails."""
-        try:
-            with reading(self.path, self.call), open_binary(self.path, compressed=self.compressed) as file:
-                while file.read(1 << 20):
-                    pass
-        except RunError as error:
-            return error.diagnostic
-        return None
-
 
 class Mnist(Source):
     """`image`, uint8[height, width, 1], and `label`, int32."""
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        self.images = IdxFile(self._file("images"), IMAGE_AXES, self.given.span("images"))
-        self.labels = IdxFile(self._file("labels"), LABEL_AXES, self.given.span("labels"))
+        self.images = IdxFile(self._file("images"), self.given.span("images"), IMAGE_AXES)
+        self.labels = IdxFile(self._file("labels"), self.given.span("labels"), LABEL_AXES)
         self.length, height, width = self.images.sizes
         if self.labels.sizes[0] != self.length:
             wanted = f"{self.length}, one for each image"
             raise RunError(
-                errors.wrong_shape(self.labels.where, found=f"{self.labels.sizes[0]} labels", wanted=wanted)
+                errors.wrong_shape(self.labels.at(), found=f"{self.labels.sizes[0]} labels", wanted=wanted)
             )
         self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
 
@@ -147,7 +124,8 @@ class Mnist(Source):
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about the file that is damaged."""
-        return self.images.damage() or self.labels.damage() or super().fault(index, reason)
+        damage = fault_within(self.images.opened()) or fault_within(self.labels.opened())
+        return damage or super().fault(index, reason)
 
 
 # --- CIFAR-10 ---------------------------------------------------------------------------------------------

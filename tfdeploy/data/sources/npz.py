@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from math import prod
-from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import numpy as np
@@ -28,10 +27,9 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular, system_reason
-from dsl.source import Span
 from tfdeploy.data.arguments import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
-from tfdeploy.data.sources.files import name_of
+from tfdeploy.data.sources.files import DataFile, fault_within, name_of
 
 LOCAL_HEADER = 30
 """Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
@@ -67,14 +65,11 @@ class Array:
 
 
 @frozen(eq=False)
-class Archive:
+class Archive(DataFile):
     """An archive of NumPy arrays."""
 
-    path: Path
-    call: Span | None
-
-    def _where(self, array: str = "") -> Where:
-        return Where(str(self.path), f"array `{array}`" if array else "", call=self.call)
+    def _in(self, array: str) -> Where:
+        return self.at(f"array `{array}`")
 
     def _open(self) -> zipfile.ZipFile:
         try:
@@ -84,16 +79,16 @@ class Archive:
                 start = file.read(6)
             if start.startswith(b"PK"):
                 raise RunError(
-                    errors.damaged(self._where(), reason="the archive was cut off: its directory is missing")
+                    errors.damaged(self.at(), reason="the archive was cut off: its directory is missing")
                 ) from fault
             advice = "write it with `numpy.savez`" if start == b"\x93NUMPY" else None
             what = "this is a single array (.npy)" if advice else "this is no NumPy archive"
-            raise RunError(errors.unreadable(self._where(), reason=what, advice=advice)) from fault
+            raise RunError(errors.unreadable(self.at(), reason=what, advice=advice)) from fault
         except OSError as fault:
-            raise RunError(errors.unreadable(self._where(), reason=system_reason(fault))) from fault
+            raise RunError(errors.unreadable(self.at(), reason=system_reason(fault))) from fault
         except MEMBER_FAULTS as fault:
             raise RunError(
-                errors.damaged(self._where(), reason=f"its directory cannot be read: {fault}")
+                errors.damaged(self.at(), reason=f"its directory cannot be read: {fault}")
             ) from fault
 
     @contextmanager
@@ -103,7 +98,7 @@ class Archive:
             yield
         except MEMBER_FAULTS as fault:
             reason = f"{what} cannot be read: {fault}"
-            raise RunError(errors.damaged(self._where(array), reason=reason)) from fault
+            raise RunError(errors.damaged(self._in(array), reason=reason)) from fault
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -122,11 +117,11 @@ class Archive:
         if kind not in DTYPES and kind != "string":
             advice = "store numbers or text" if dtype.kind in "OV" else None
             raise RunError(
-                errors.wrong_kind(self._where(name), found=f"{_kind(dtype)}", wanted="numbers", advice=advice)
+                errors.wrong_kind(self._in(name), found=f"{_kind(dtype)}", wanted="numbers", advice=advice)
             )
         if not shape:
             raise RunError(
-                errors.wrong_shape(self._where(name), found="a single number", wanted="an axis of examples")
+                errors.wrong_shape(self._in(name), found="a single number", wanted="an axis of examples")
             )
         size = begin + prod(shape) * dtype.itemsize
         if info.file_size != size:
@@ -138,7 +133,7 @@ class Archive:
 
     def _cut_off(self, name: str, found: int, wanted: int) -> NoReturn:
         reason = f"holds {found:,} bytes where its header promises {wanted:,}"
-        raise RunError(errors.damaged(self._where(name), reason=reason))
+        raise RunError(errors.damaged(self._in(name), reason=reason))
 
     def _offset(self, info: zipfile.ZipInfo) -> int:
         with open_regular(self.path) as file:
@@ -149,7 +144,7 @@ class Archive:
     def pieces(self, array: Array, rows: int) -> Iterator[np.ndarray]:
         """Yield the examples of `array`, at most `rows` at a time."""
         native = array.stored.newbyteorder("=")
-        with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
+        with self._member(array) as member:
             if array.columns_first:
                 # The examples of such an array lie scattered over all of it.
                 whole = np.lib.format.read_array(member, allow_pickle=False)
@@ -164,13 +159,12 @@ class Archive:
 
     def damage(self, array: Array) -> Diagnostic | None:
         """Read all of `array` and say whether its checksum is wrong."""
-        try:
-            with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
-                while member.read(1 << 20):
-                    pass
-        except RunError as error:
-            return error.diagnostic
-        return None
+        return fault_within(self._member(array))
+
+    @contextmanager
+    def _member(self, array: Array) -> Iterator[IO[bytes]]:
+        with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
+            yield member
 
 
 def _as_utf8(piece: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ class TfRecord(FileSource):
         # Images are better decoded side by side.
         self.per_record = any(each.encoding == "image" for each in self.features.values())
         paths = self.found()
-        self.files = tuple(RecordFile(path, self.given["compression"], call.span) for path in paths)
+        self.files = tuple(RecordFile(path, call.span, self.given["compression"]) for path in paths)
         for file in self.files:
             file.check_start()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
 from struct import unpack
 from typing import IO, Self
 
@@ -14,8 +13,7 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular
-from dsl.source import Span
-from tfdeploy.data.sources.files import GZIP_MAGIC, read_start, reading, unpacked
+from tfdeploy.data.sources.files import GZIP_MAGIC, DataFile, read_start, reading, unpacked
 
 POLYNOMIAL = 0x82F63B78
 MASK_DELTA = 0xA282EAD8
@@ -55,30 +53,27 @@ CUT_OFF = "the file ends within it"
 
 
 @frozen(eq=False)
-class RecordFile:
+class RecordFile(DataFile):
     """A TFRecord file."""
 
-    path: Path
     compression: str  # `none`, `gzip` or `zlib`
-    call: Span | None
 
     def where(self, number: int) -> Where:
         """Return the place of record `number` (from 0)."""
-        return Where(str(self.path), f"record {number}", call=self.call)
+        return self.at(f"record {number}")
 
     def check_start(self) -> None:
         """Raise the RunError of a file that is empty or compressed in another way than the spec says."""
         start = read_start(self.path, ENOUGH, self.call)
-        whole = Where(str(self.path), call=self.call)
         if not start:
-            raise RunError(errors.empty(whole, what="the file is empty"))
+            raise RunError(errors.empty(self.at(), what="the file is empty"))
         found = _compression(start)
         if found == self.compression or (found is None and self.compression == "none"):
             return
         known = found not in (None, "none")
         reason = f"the file is {'' if known else 'not '}compressed by {found if known else self.compression}"
         advice = f"write `compression = {found}`" if known else "leave out `compression`"
-        raise RunError(errors.unreadable(whole, reason=reason, advice=None if found is None else advice))
+        raise RunError(errors.unreadable(self.at(), reason=reason, advice=None if found is None else advice))
 
     @cached_property
     def count(self) -> int:

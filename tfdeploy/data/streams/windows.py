@@ -129,7 +129,7 @@ class Windows(Source):
             return (
                 firsts + rows
                 if isinstance(rows, int)
-                else firsts[:, None] + tf.range(*_ends(rows), dtype=tf.int64)
+                else firsts[:, None] + tf.range(rows.start, rows.stop, rows.step, tf.int64)
             )
 
         return {name: tf.gather(tensor, of(name)) for name, tensor in tensors.items()}
@@ -210,7 +210,3 @@ class WindowsOfFiles(Windows, FileSource):
             found = self._over(rows)
             windows = found if windows is None else windows.concatenate(found)
         return windows
-
-
-def _ends(rows: range) -> tuple[int, int, int]:
-    return rows.start, rows.stop, rows.step

@@ -29,7 +29,7 @@ from tfdeploy.runtime.membership.meeting import (
     this_machine,
 )
 
-reserve = meeting._reserve
+reserve = meeting.bound_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ def test_nothing_is_left_of_those_that_come_and_go_at_once(tmp_path: Path) -> No
 
     def come_and_go(task: str) -> None:
         for _ in range(20):
-            renewal = Renewal(Folder(path), Folder(path).enter(HERE, [task]), reserve(0))
+            renewal = Renewal(Folder(path), Folder(path).enter(HERE, [task]), reserve("", 0))
             assert renewal.renew()
             renewal.leave()
             assert not renewal.renew()
@@ -234,7 +234,9 @@ def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, plac
     monkeypatch.setattr(meeting, "GONE_AFTER", 0.4)
     monkeypatch.setattr(meeting.atexit, "register", lambda *_: None)
     reserved: list[socket.socket] = []
-    monkeypatch.setattr(meeting, "_reserve", lambda port: reserved.append(reserve(port)) or reserved[-1])
+    monkeypatch.setattr(
+        meeting, "bound_socket", lambda host, port: reserved.append(reserve(host, port)) or reserved[-1]
+    )
     spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
     spec = evolve(spec, train=evolve(spec.train, task_timeout=60.0))
 

@@ -142,7 +142,7 @@ class TaskMonitor(HealthMonitor):
         address = self.membership.cluster.address(task)
         found = ask(address, patience)
         if isinstance(found, Answer) and found.task == task and found.identity is None:
-            found = self._unnamed_server(task, address)
+            found = self._unnamed_server(task)
         if isinstance(found, Answer):
             wrong = self._wrong(task, address, found)
             if wrong is not None:
@@ -160,22 +160,18 @@ class TaskMonitor(HealthMonitor):
             raise RunError(hopeless)
         return missing
 
-    def _unnamed_server(self, task: Task, address: str) -> NoAnswer:
+    def _unnamed_server(self, task: Task) -> NoAnswer:
         """Return why a server without an identity does not count: it may be starting."""
         since = self._unnamed.setdefault(task, time.monotonic())
         if time.monotonic() - since > HOPELESS_AFTER:
             found = "a TensorFlow server that tfdeploy has not started"
-            raise RunError(
-                errors.wrong_task(self._host_span(task), ref=task.ref, address=address, found=found)
-            )
+            raise RunError(self._wrong_task(task, found))
         return NoAnswer("silent", "it is starting")
 
     def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
         """Return the diagnostic about a server that is not the task that is wanted; None if it is."""
         if found.task != task:
-            return errors.wrong_task(
-                self._host_span(task), ref=task.ref, address=address, found=f"`{found.task.ref}`"
-            )
+            return self._wrong_task(task, f"`{found.task.ref}`")
         identity = found.identity
         assert identity is not None
         tfdeploy, tensorflow = versions()
@@ -202,16 +198,19 @@ class TaskMonitor(HealthMonitor):
         A task that has answered before may come back, and names from TF_CONFIG may become known only when a
         machine has been found for them.
         """
-        task, address, span = missing.task, missing.address, self._host_span(missing.task)
+        task = missing.task
         if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
             return None
         if missing.kind == "foreign":
-            return errors.wrong_task(
-                span, ref=task.ref, address=address, found="something that is no TensorFlow server"
-            )
+            return self._wrong_task(task, "something that is no TensorFlow server")
         if self.membership.given_by != "spec":
             return None
-        return errors.unreachable(span, ref=task.ref, address=address, reason=missing.reason)
+        span = self._host_span(task)
+        return errors.unreachable(span, ref=task.ref, address=missing.address, reason=missing.reason)
+
+    def _wrong_task(self, task: Task, found: str) -> Diagnostic:
+        address = self.membership.cluster.address(task)
+        return errors.wrong_task(self._host_span(task), ref=task.ref, address=address, found=found)
 
     def _host_span(self, task: Task) -> Span | None:
         """Return the place of a task's address in the spec."""

@@ -87,13 +87,9 @@ def prometheus(
     try:
         server = _Server(address, page)
     except OSError as fault:
-        host, port = address
-        reason = system_reason(fault)
-        raise RunError(
-            errors.no_prometheus(
-                spec.train.span_of("prometheus") or spec.train.span, address=f"{host}:{port}", reason=reason
-            )
-        ) from fault
+        span, (host, port) = spec.train.span_of("prometheus") or spec.train.span, address
+        told = errors.no_prometheus(span, address=f"{host}:{port}", reason=system_reason(fault))
+        raise RunError(told) from fault
     with server:
         thread = threading.Thread(target=server.serve_forever, daemon=True, name="prometheus")
         thread.start()

@@ -20,7 +20,7 @@ from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.health import SelfMeasurement, publishing
 from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask, probe
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, bound_socket
 from tfdeploy.runtime.membership.membership import require_server
 from tfdeploy.runtime.membership.ranks import rank_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, start_tensorflow
@@ -186,10 +186,8 @@ def listening_host(membership: Membership) -> str | None:
 
 
 def _is_own(host: str) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.bind((host, 0))
+        bound_socket(host, 0).close()
     except OSError:
         return False
     return True
@@ -198,11 +196,8 @@ def _is_own(host: str) -> bool:
 def _require_free(membership: Membership, host: str | None, port: int) -> None:
     """Raise RunError if the port is taken, with who has it if that is a task of a cluster."""
     task = membership.own
-    family = socket.AF_INET if host is None or ":" not in host else socket.AF_INET6
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind((host or "", port))
+        with bound_socket(host or "", port) as trial:
             trial.listen(1)
     except OSError as error:
         reason, advice = (error.strerror or "it cannot be had").lower(), None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections import deque
@@ -26,7 +25,14 @@ from dsl.errors.wording import counted
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.scaling import ScaleRequest, Scaling
 from tfdeploy.runtime.launch.task_processes import TaskProcess
-from tfdeploy.runtime.membership.addresses import VARIABLE, Cluster, Membership, Task, to_tf_config
+from tfdeploy.runtime.membership.addresses import (
+    VARIABLE,
+    Cluster,
+    Membership,
+    Task,
+    bound_socket,
+    to_tf_config,
+)
 from tfdeploy.runtime.membership.membership import (
     GPUS,
     LAUNCHER,
@@ -368,7 +374,4 @@ class Launcher:
 
 def _reserved(stack: ExitStack) -> str:
     """Return a free address on the loopback device, whose port is reserved until the stack is closed."""
-    taken = stack.enter_context(socket.socket())
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that the server can use it nevertheless
-    taken.bind((LOOPBACK, 0))
-    return f"{LOOPBACK}:{taken.getsockname()[1]}"
+    return f"{LOOPBACK}:{stack.enter_context(bound_socket(LOOPBACK, 0)).getsockname()[1]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -135,6 +136,18 @@ class Membership:
 
 def _host(address: str) -> str:
     return address.rpartition(":")[0]
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that has an address, which a server of this user can use nevertheless."""
+    taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+    except OSError:
+        taken.close()
+        raise
+    return taken
 
 
 def tasks_of(spec: ir.Spec) -> tuple[Task, ...]:

@@ -33,7 +33,7 @@ from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from dsl.formats.cells import visible
 from dsl.ir.place import split_address
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, tasks_of
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, bound_socket, tasks_of
 from tfdeploy.runtime.membership.secret import Secret
 
 POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
@@ -323,22 +323,12 @@ class Address:
 
 
 def _can_have(port: int) -> bool:
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("", port))
+    try:
+        with bound_socket("", port) as trial:
             trial.listen(1)
-        except OSError:
-            return False
+    except OSError:
+        return False
     return True
-
-
-def _reserve(port: int) -> socket.socket:
-    """Return a socket that has a port of this machine, which a server of this user can use nevertheless."""
-    taken = socket.socket()
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    taken.bind(("", port))
-    return taken
 
 
 def meet(
@@ -365,7 +355,7 @@ def meet(
         RunError: If the place cannot be used, all wanted tasks are taken, or some are missing for too long.
     """
     tasks = tasks_of(spec)
-    taken = _reserve(0)
+    taken = bound_socket("", 0)
     entry = Entry(
         "", host or socket.gethostname(), taken.getsockname()[1], this_machine(), os.getpid(), fingerprint
     )
@@ -379,7 +369,7 @@ def meet(
                 if own is not None:
                     if own.port != entry.port:
                         taken.close()
-                        taken = _reserve(own.port)
+                        taken = bound_socket("", own.port)
                     renewal = Renewal(meeting, own, taken)
                     stack.callback(renewal.leave)
                     renewal.start()
@@ -441,12 +431,8 @@ def cluster_of(spec: ir.Spec, there: Mapping[str, Entry]) -> Cluster:
 def _require_one_spec(there: Iterable[Entry], own: Entry) -> None:
     for each in there:
         if each.spec_sha256 != own.spec_sha256:
-            address = f"{each.host}:{each.port}"
-            raise RunError(
-                errors.other_spec(
-                    ref=each.task, address=address, ours=own.spec_sha256, theirs=each.spec_sha256
-                )
-            )
+            address, ours, theirs = f"{each.host}:{each.port}", own.spec_sha256, each.spec_sha256
+            raise RunError(errors.other_spec(ref=each.task, address=address, ours=ours, theirs=theirs))
 
 
 @frozen

@@ -162,19 +162,12 @@ def _task_of(spec: ir.Spec, rank: Rank) -> Task:
     tasks = tasks_of(spec)
     if rank.size != len(tasks):
         job = spec.devices.jobs[-1]
-        fitting = max(rank.size - len(tasks) + job.tasks, 1)
-        raise SpecError(
-            [
-                errors.other_number(
-                    job.span,
-                    manager=rank.manager,
-                    size=rank.size,
-                    tasks=len(tasks),
-                    job=job.name,
-                    fitting=fitting,
-                )
-            ]
-        )
+        counts = {
+            "size": rank.size,
+            "tasks": len(tasks),
+            "fitting": max(rank.size - len(tasks) + job.tasks, 1),
+        }
+        raise SpecError([errors.other_number(job.span, manager=rank.manager, job=job.name, **counts)])
     return tasks[rank.number]
 
 
@@ -272,18 +265,11 @@ def require_trainer(spec: ir.Spec, membership: Membership) -> None:
 
 
 def _refuse(spec: ir.Spec, task: Task) -> None:
-    replication = replication_of(spec)
-    serves = is_server(spec, task)
+    replication, serves = replication_of(spec), is_server(spec, task)
+    words = {"ref": task.ref, "replication": replication}
+    in_graph = replication == "in_graph"
     raise SpecError(
-        [
-            errors.not_for_this_command(
-                spec.devices.span,
-                ref=task.ref,
-                replication=replication,
-                serves=serves,
-                in_graph=replication == "in_graph",
-            )
-        ]
+        [errors.not_for_this_command(spec.devices.span, **words, serves=serves, in_graph=in_graph)]
     )
 
 

@@ -76,11 +76,11 @@ def secret_of(environment: Mapping[str, str]) -> Secret:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _make(path)
     except OSError as fault:
-        raise RunError(errors.no_secret(path=str(path), reason=system_reason(fault))) from fault
+        raise _fault(path, system_reason(fault)) from fault
     try:
         return _read(path)
     except FileNotFoundError as gone:
-        raise RunError(errors.no_secret(path=str(path), reason="it has been removed")) from gone
+        raise _fault(path, "it has been removed") from gone
 
 
 def path_of(environment: Mapping[str, str]) -> Path:
@@ -99,6 +99,10 @@ def own_secret() -> Iterator[Path]:
         yield folder / "secret"
 
 
+def _fault(path: Path, reason: str, advice: str | None = None) -> RunError:
+    return RunError(errors.no_secret(path=str(path), reason=reason, advice=advice))
+
+
 def _make(path: Path) -> None:
     """Write a new secret; one that another process has just written is kept."""
     create_private_file(path, f"{secrets.token_hex(BYTES)}\n".encode())
@@ -110,22 +114,17 @@ def _read(path: Path) -> Secret:
     except FileNotFoundError:
         raise
     except OSError as fault:
-        raise RunError(errors.no_secret(path=str(path), reason=system_reason(fault))) from fault
+        raise _fault(path, system_reason(fault)) from fault
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise RunError(errors.no_secret(path=str(path), reason="it is no file"))
+            raise _fault(path, "it is no file")
         if found.st_mode & OTHERS:
             advice = f"let only its user read it: `chmod 600 {path}`; if others may have read it, remove it"
-            raise RunError(
-                errors.no_secret(path=str(path), reason="others than its user can read it", advice=advice)
-            )
+            raise _fault(path, "others than its user can read it", advice)
         value = os.read(descriptor, LONGEST).strip()
     finally:
         os.close(descriptor)
     if len(value) < BYTES:
-        advice = "remove it, and a new one is made"
-        raise RunError(
-            errors.no_secret(path=str(path), reason=f"it holds less than {BYTES} bytes", advice=advice)
-        )
+        raise _fault(path, f"it holds less than {BYTES} bytes", "remove it, and a new one is made")
     return Secret(value)

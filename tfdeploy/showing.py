@@ -52,7 +52,8 @@ def _blocks(spec: ir.Spec) -> Iterator[tuple[str, str]]:
     yield "clones", _clones(spec.clones)
     if spec.place.rules:
         yield "place", ", ".join(" ".join(each.span.text.split()) for each in spec.place.rules if each.span)
-    yield "update", f"{spec.update.mode}, {_optimizers(spec.update)}"
+    optimizers = ", ".join(dict.fromkeys(each.optimizer.name for each in spec.update.optimizers))
+    yield "update", f"{spec.update.mode}, {optimizers or 'no optimizer'}"
     yield "train", _length(spec.train)
 
 
@@ -79,10 +80,6 @@ def _clones(clones: ir.Clones) -> str:
     if isinstance(clones.batch, int):
         return f"{number}, {plural(clones.batch, 'example')} each"
     return f"{number}, {list(clones.batch)} examples" if clones.batch is not None else number
-
-
-def _optimizers(update: ir.Update) -> str:
-    return ", ".join(dict.fromkeys(each.optimizer.name for each in update.optimizers)) or "no optimizer"
 
 
 def _length(train: ir.Train) -> str:
@@ -242,14 +239,13 @@ def of_result(result: Result) -> Summary:
         if each is not None
     )
     curves = dict(_curves(result))
+    drawn = (draw(found, name, width=WIDTH, height=HEIGHT, color=False) for name, found in curves.items())
     return Summary(
         f"{result.status} at step {result.steps:,}",
         tuple(_figures(result)),
         (Table(("split", "loss", *names, "examples"), rows),),
         pictures=tuple(picture(found, score) for score, found in curves.items()),
-        drawing="\n".join(
-            draw(found, score, width=WIDTH, height=HEIGHT, color=False) for score, found in curves.items()
-        ),
+        drawing="\n".join(drawn),
     )
 
 

@@ -196,18 +196,11 @@ def test_only_cpus_are_measured(command: Command) -> None:
 
 def test_processes_that_measure_get_the_common_options() -> None:
     """Those that are given, so that they read the same spec in the same way."""
-    assert calibrate._repeated(Common()) == ["--color=auto"]
+    assert Common().settings == Common().flags == []
     every = Common((("clones.count", "4"), ("a", "b=c")), True, "never", True, True, True)
-    assert calibrate._repeated(every) == [
-        "--color=never",
-        "--set=clones.count=4",
-        "--set=a=b=c",
-        "--allow-python",
-        "--verbose",
-        "--quiet",
-        "--debug",
-    ]
-    assert calibrate._repeated(Common(debug=True)) == ["--color=auto", "--debug"]
+    assert every.settings == ["--set", "clones.count=4", "--set", "a=b=c"]
+    assert every.flags == ["--allow-python", "--verbose", "--quiet", "--debug"]
+    assert Common(debug=True).flags == ["--debug"]
 
 
 def test_the_summary_of_what_was_measured() -> None:

@@ -34,6 +34,11 @@ class Common:
         return [f"--{name.replace('_', '-')}" for name in flags if getattr(self, name)]
 
     @property
+    def settings(self) -> list[str]:
+        """The overrides as arguments of a command line."""
+        return [word for path, text in self.overrides for word in ("--set", f"{path}={text}")]
+
+    @property
     def color_errors(self) -> bool:
         """Whether standard error is written in colour."""
         return colored(self.color, is_terminal=sys.stderr.isatty())

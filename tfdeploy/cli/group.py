@@ -41,24 +41,17 @@ COMMANDS: dict[str, str] = {
 }
 """Every command there is."""
 
-_FILES = {
-    "check": "texts",
-    "compile": "export",
-    "diff": "plan",
-    "evaluate": "trained",
-    "export": "export",
-    "fmt": "texts",
-    "plan": "plan",
-    "plot": "runs",
-    "predict": "trained",
-    "runs": "runs",
-    "scale": "cluster",
-    "serve": "cluster",
-    "show": "texts",
-    "status": "cluster",
-    "why": "plan",
+_SHARED = {
+    "cluster": ("scale", "serve", "status"),
+    "export": ("compile", "export"),
+    "plan": ("diff", "plan", "why"),
+    "runs": ("plot", "runs"),
+    "texts": ("check", "fmt", "show"),
+    "trained": ("evaluate", "predict"),
 }
-"""The files of commands that share one, in which the function of `fmt` is `fmt_command`."""
+"""The commands of files that several share, in which the function of `fmt` is `fmt_command`."""
+
+_FILES = {name: file for file, names in _SHARED.items() for name in names}
 
 
 def load(name: str) -> click.Command:

@@ -237,16 +237,6 @@ def one_op(machine: Machine) -> Figures:
     return figures
 
 
-def tower(machine: Machine) -> Figures:
-    """One tower trains as it does on a CPU."""
-    return _compared("one tower", train(machine))
-
-
-def two_towers(machine: Machine) -> Figures:
-    """Two towers with half of the batch each train as one does."""
-    return _compared("two towers", train(machine, clones=2))
-
-
 def aggregations(machine: Machine) -> Figures:
     """Every aggregation but TensorFlow's own sums the same gradients."""
     figures: Figures = {}
@@ -254,16 +244,6 @@ def aggregations(machine: Machine) -> Figures:
         if each.name != COLLECTIVE:
             figures |= _compared(each.name, train(machine, clones=2, aggregate=each.name))
     return figures
-
-
-def collectives(machine: Machine) -> Figures:
-    """TensorFlow's own all-reduce, which uses NCCL between GPUs, sums them too."""
-    return _compared(COLLECTIVE, train(machine, clones=2, aggregate=COLLECTIVE))
-
-
-def float16(machine: Machine) -> Figures:
-    """Training with float16 and a scaled loss comes to about the same."""
-    return _compared("mixed_float16", train(machine, precision="mixed_float16"), "mixed_float16")
 
 
 def memory(machine: Machine) -> Figures:
@@ -287,11 +267,13 @@ Rung = Callable[[Machine], Figures]
 TRIED: dict[str, Rung] = {
     "seen": seen,
     "op": one_op,
-    "tower": tower,
-    "two towers": two_towers,
+    "tower": lambda machine: _compared("one tower", train(machine)),
+    "two towers": lambda machine: _compared("two towers", train(machine, clones=2)),
     "aggregations": aggregations,
-    "collectives": collectives,
-    "float16": float16,
+    "collectives": lambda machine: _compared(COLLECTIVE, train(machine, clones=2, aggregate=COLLECTIVE)),
+    "float16": lambda machine: _compared(
+        "mixed_float16", train(machine, precision="mixed_float16"), "mixed_float16"
+    ),
     "memory": memory,
     "placement": placement,
 }

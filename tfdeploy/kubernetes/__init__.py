@@ -17,13 +17,11 @@ from tfdeploy.kubernetes.resources import (
     Manifest,
     client_job,
     config_map,
-    headless_service,
     indexed_job,
-    network_policy,
+    named_object,
     tfjob,
     to_yaml,
     training_runtime,
-    trainjob,
 )
 
 __all__ = ["Deployment", "Manifest", "default_name", "manifests", "to_yaml"]
@@ -31,13 +29,14 @@ __all__ = ["Deployment", "Manifest", "default_name", "manifests", "to_yaml"]
 
 def manifests(deployment: Deployment) -> Mapping[str, Manifest]:
     """Return every manifest of a run by a name for its file, in the order in which they are to be applied."""
-    found = {"spec": config_map(deployment), "network-policy": network_policy(deployment)}
+    found = {"spec": config_map(deployment), "network-policy": named_object(deployment, "network-policy")}
     if deployment.kind == "TrainJob":
-        return {**found, "training-runtime": training_runtime(deployment), "trainjob": trainjob(deployment)}
+        found["training-runtime"] = training_runtime(deployment)
+        return {**found, "trainjob": named_object(deployment, "trainjob")}
     if deployment.kind == "TFJob":
         found["tfjob"] = tfjob(deployment)
     else:
-        found["service"] = headless_service(deployment)
+        found["service"] = named_object(deployment, "service")
         for job in deployment.jobs:
             found[f"job-{label_of(job.name)}"] = indexed_job(deployment, job)
     if deployment.has_client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -59,7 +59,7 @@ class Deployment:
 
     def __attrs_post_init__(self) -> None:
         """Raise a SpecError if a task cannot run on Kubernetes as the spec declares it."""
-        found = _faults(self)
+        found = list(_faults(self))
         if found:
             raise SpecError(found)
 
@@ -86,12 +86,10 @@ class Deployment:
     def cluster(self) -> Cluster:
         """Where every task is, as names that pods of the namespace look up."""
         # The operator gives every replica a service of its own; pods of indexed Jobs share the headless one.
-        behind = "" if self.kind == "TFJob" else f".{self.name}"
+        behind = f"{'' if self.kind == 'TFJob' else f'.{self.name}'}:{self.port}"
         return Cluster.of(
             {
-                job.name: [
-                    f"{self.object_name(job.name)}-{index}{behind}:{self.port}" for index in range(job.tasks)
-                ]
+                job.name: [f"{self.object_name(job.name)}-{index}{behind}" for index in range(job.tasks)]
                 for job in self.jobs
             }
         )
@@ -126,37 +124,31 @@ def _under(folder: str, path: str) -> str:
     return str(PurePosixPath(folder, *parts))
 
 
-def _faults(deployment: Deployment) -> list[Diagnostic]:
+def _faults(deployment: Deployment) -> Iterator[Diagnostic]:
     if not deployment.jobs:
-        return [errors.nothing_to_deploy(deployment.spec.devices.span or deployment.spec.span)]
-    found = []
+        yield errors.nothing_to_deploy(deployment.spec.devices.span or deployment.spec.span)
+        return
     directory = deployment.spec.train.directory
     if directory is not None and ".." in PurePosixPath(directory).parts:
         reason = f"it leads out of `{RUNS_FOLDER}`, where the runs are"
         span = deployment.spec.train.span_of("directory")
-        found.append(
-            errors.no_manifest_name(span, name=directory, reason=reason, advice="name a folder without `..`")
-        )
+        advice = "name a folder without `..`"
+        yield errors.no_manifest_name(span, name=directory, reason=reason, advice=advice)
     taken: Mapping[str, str] = {CLIENT: "the client"} if deployment.has_client else {}
     for job in deployment.jobs:
         if deployment.kind == "TFJob" and job.name not in REPLICAS:
-            found.append(errors.no_such_replica(job.span, job=job.name, known=REPLICAS))
+            yield errors.no_such_replica(job.span, job=job.name, known=REPLICAS)
         label = label_of(job.name)
         if label in taken:
             reason = f"{taken[label]} is called so, as `{label}`"
-            found.append(
-                errors.no_manifest_name(job.span, name=job.name, reason=reason, advice="give it another name")
-            )
+            advice = "give it another name"
+            yield errors.no_manifest_name(job.span, name=job.name, reason=reason, advice=advice)
         taken = {**taken, label: f"the job `{job.name}`"}
         longest = f"{deployment.object_name(job.name)}-{job.tasks - 1}"
         if not LABEL.fullmatch(label) or len(longest) > LONGEST_NAME:
             reason = f"`{longest}` is no DNS label of at most {LONGEST_NAME} characters, from a letter on"
-            found.append(
-                errors.no_manifest_name(
-                    job.span, name=job.name, reason=reason, advice="use shorter names, of letters and digits"
-                )
-            )
-    return found
+            advice = "use shorter names, of letters and digits"
+            yield errors.no_manifest_name(job.span, name=job.name, reason=reason, advice=advice)
 
 
 # --- the memory of pods -----------------------------------------------------------------------------------

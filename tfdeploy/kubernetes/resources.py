@@ -64,7 +64,7 @@ def labels(deployment: Deployment, component: str | None = None) -> dict[str, st
     return found if component is None else {**found, "app.kubernetes.io/component": component}
 
 
-def _object(
+def named_object(
     deployment: Deployment, template: str, name: str = "", component: str | None = None, **values: Any
 ) -> Manifest:
     """Return an object of the run, by default with the name of the run."""
@@ -81,17 +81,7 @@ def _object(
 def config_map(deployment: Deployment) -> Manifest:
     """Return the ConfigMap that holds the spec as it is to run."""
     files = {deployment.spec_file: unparse(deployment.deployed_spec)}
-    return _object(deployment, "spec", f"{deployment.name}-spec", files=files)
-
-
-def network_policy(deployment: Deployment) -> Manifest:
-    """Return the rule that lets pods of the run alone in."""
-    return _object(deployment, "network-policy")
-
-
-def headless_service(deployment: Deployment) -> Manifest:
-    """Return the Service that gives every pod a name."""
-    return _object(deployment, "service")
+    return named_object(deployment, "spec", f"{deployment.name}-spec", files=files)
 
 
 def command(deployment: Deployment, name: str, *options: str) -> list[str]:
@@ -154,7 +144,7 @@ def pod(
 def _job(deployment: Deployment, job: str, tasks: int, mode: str, template: Manifest) -> Manifest:
     name, label = deployment.object_name(job), label_of(job)
     given = {"mode": mode, "tasks": tasks, "restarts": RESTARTS * tasks, "pod": template}
-    return _object(deployment, "job", name, label, **given)
+    return named_object(deployment, "job", name, label, **given)
 
 
 def indexed_job(deployment: Deployment, job: ir.Job) -> Manifest:
@@ -195,12 +185,7 @@ def training_runtime(deployment: Deployment) -> Manifest:
         made("replicated-job", name=name, metadata=ancestor if name == own else None, spec=each["spec"])
         for name, each in found.items()
     ]
-    return _object(deployment, "training-runtime", tasks=trains.tasks, jobs=jobs)
-
-
-def trainjob(deployment: Deployment) -> Manifest:
-    """Return the TrainJob that runs the runtime of the same name."""
-    return _object(deployment, "trainjob")
+    return named_object(deployment, "training-runtime", tasks=trains.tasks, jobs=jobs)
 
 
 def tfjob(deployment: Deployment) -> Manifest:
@@ -219,7 +204,7 @@ def tfjob(deployment: Deployment) -> Manifest:
             if job.tasks > 1:
                 replicas["Worker"] = _replicas(deployment, job, job.tasks - 1, "compile-and-run")
     tasks = sum(job.tasks for job in deployment.jobs)
-    return _object(deployment, "tfjob", restarts=RESTARTS * tasks, replicas=replicas)
+    return named_object(deployment, "tfjob", restarts=RESTARTS * tasks, replicas=replicas)
 
 
 def _replicas(deployment: Deployment, job: ir.Job, count: int, name: str) -> Manifest:

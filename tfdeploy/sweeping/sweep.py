@@ -16,8 +16,8 @@ from dsl.files.typed_json import BadRecord, Count, JsonRecord, read_record
 from dsl.schema.signatures import find
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.found import FoundRun
-from tfdeploy.runtime.records.lock import foreign_names, is_marked, usable
-from tfdeploy.runtime.records.result import LOSS, Goal
+from tfdeploy.runtime.records.lock import foreign_names, is_marked, unusable, usable
+from tfdeploy.runtime.records.result import LOSS, Goal, goal_and_score
 
 FILE = "sweep.json"
 PICTURE = "sweep.svg"
@@ -81,9 +81,7 @@ class Sweep:
             RunError: If the folder has something else, or a sweep of another spec.
         """
         if not is_text(str(folder)):
-            raise RunError(
-                errors.directory_unusable(None, directory=str(folder), reason="its name is not UTF-8")
-            )
+            raise unusable(folder, None, "its name is not UTF-8")
         with usable(folder, None):
             folder.mkdir(parents=True, exist_ok=True)
             there = (folder / FILE).exists()
@@ -171,10 +169,9 @@ def goal_of(spec: ir.Spec, score: str | None) -> tuple[str, Goal]:
     Raises:
         RunError: The model has no such score.
     """
-    best = spec.train.best
-    own = str(best.args[0] if best.args else best.kwargs["score"]) if best is not None else LOSS
-    if best is not None and score in {None, own}:
-        return own, "highest" if best.name == "highest" else "lowest"
+    goal, own = (None, None) if spec.train.best is None else goal_and_score(spec.train.best)
+    if goal is not None and own is not None and score in {None, own}:
+        return own, goal
     name = LOSS if score is None else score
     kinds = {LOSS: LOSS, **{each.name: each.objective.call.name for each in spec.model.metrics}}
     if name not in kinds:

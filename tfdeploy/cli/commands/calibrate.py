@@ -81,8 +81,8 @@ def command(
     InputFiles.of(loaded).require_not_input(path)
     require_place(path)
     require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
-    again = ["calibrate", spec, *_repeated(common), "--steps", str(steps)]
-    again += ["--seconds", str(seconds), "--turns", str(turns)]
+    again = ["calibrate", spec, "--color", common.color, *common.settings, *common.flags]
+    again += ["--steps", str(steps), "--seconds", str(seconds), "--turns", str(turns)]
     again += ["--emulate"] if emulate else []
     others = OtherWork()
     found = _measured(again, [1, cores()] if cores() > 1 else [1])
@@ -105,12 +105,6 @@ def _require_cpus(spec: ir.Spec, *, emulate: bool) -> None:
             "only CPUs are measured: for GPUs, name their kind in `devices`, or add --emulate to measure the "
             "CPU devices that stand for them"
         )
-
-
-def _repeated(common: Common) -> list[str]:
-    """Return the common options as arguments for another process."""
-    settings = [f"--set={path}={text}" for path, text in common.overrides]
-    return [f"--color={common.color}", *settings, *common.flags]
 
 
 def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -> None:

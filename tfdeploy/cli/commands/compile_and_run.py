@@ -210,8 +210,8 @@ def launch_tasks(
         quiet=common.quiet,
     )
     with launched_run.copied_spec(spec, flags, options) as later:
-        overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
-        command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
+        options_of_tasks = (*common.settings, *flags)
+        command = evolve(later, path=path, options=options_of_tasks, trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":
             return 0, launched_run.run_client(command, options, output, own)
         ended = launched_run.run_workers(command, output, own_process=True)

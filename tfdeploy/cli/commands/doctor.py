@@ -99,19 +99,18 @@ def _lines(lead: str, text: str) -> str:
 def examine() -> Examination:
     """Examine the machine, for which TensorFlow is started in a process of its own."""
     start, started = software.start()
-    return Examination.of(
-        (
-            software.python(),
-            software.packages(),
-            software.names(),
-            start,
-            *([software.gpus(started)] if started is not None else []),
-            machine.cores(),
-            machine.memory(started),
-            machine.disk(),
-            machine.loopback(),
-            machine.proxy(),
-            software.browser(),
-            software.editor(Path.home()),
-        )
+    findings = (
+        software.python(),
+        software.packages(),
+        software.names(),
+        start,
+        *([software.gpus(started)] if started is not None else []),
+        machine.cores(),
+        machine.memory(started),
+        machine.disk(),
+        machine.loopback(),
+        machine.proxy(),
+        software.browser(),
+        software.editor(Path.home()),
     )
+    return Examination.of(findings)

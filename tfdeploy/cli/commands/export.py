@@ -244,10 +244,8 @@ def _refuse_given(names: Iterable[str], other: str) -> None:
 
 def _write_script(common: Common, path: str, time: str, *, name: str | None, out: Path) -> int:
     spec = _checked(common, path)
-    options = [word for each, value in common.overrides for word in ("--set", f"{each}={value}")]
-    text = batch_script(
-        spec, path, name=name or Path(path).stem, time=time, options=[*options, *common.flags]
-    )
+    options = [*common.settings, *common.flags]
+    text = batch_script(spec, path, name=name or Path(path).stem, time=time, options=options)
     if str(out) == STDOUT:
         write_result(text)
         return 0

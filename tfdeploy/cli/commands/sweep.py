@@ -106,11 +106,11 @@ def command(
     flags = [*common.flags, *(["--emulate"] if emulate else [])]
 
     def arguments(trial: Trial) -> list[str]:
-        pairs = [*common.overrides, *trial.settings.items(), ("train.directory", str(sweep.directory(trial)))]
+        pairs = [*trial.settings.items(), ("train.directory", str(sweep.directory(trial)))]
         if loaded.train.prometheus is not None and len(places) > 1:  # one address is not for several runs
             pairs.append(("train.prometheus", "none"))
-        words = [word for path, value in pairs for word in ("--set", f"{path}={value}")]
-        return ["compile-and-run", spec, *words, *flags, "--color", "never"]
+        own = evolve(common, overrides=(*common.overrides, *pairs))
+        return ["compile-and-run", spec, *own.settings, *flags, "--color", "never"]
 
     def tell(trial: Trial, seconds: float) -> None:
         if not common.quiet:

@@ -21,6 +21,7 @@ from tfdeploy.runtime.records.lock import (
     foreign_names,
     is_events_file,
     is_marked,
+    unusable,
     usable,
 )
 from tfdeploy.runtime.records.store import Store
@@ -90,9 +91,7 @@ class RunDirectory:
         """
         span = spec.train.span_of("directory")
         if not is_text(str(self.path)):
-            raise RunError(
-                errors.directory_unusable(span, directory=str(self.path), reason="its name is not UTF-8")
-            )
+            raise unusable(self.path, span, "its name is not UTF-8")
         with usable(self.path, span):
             self.path.mkdir(parents=True, exist_ok=True)
             is_own = is_marked(self.path)
@@ -120,8 +119,7 @@ class RunDirectory:
         splits = (self.events / name for name in SPLITS)
         for path in (self.store.directory, self.profile, self.logs, self.events, *splits):
             if path.is_symlink():
-                reason = f"`{path.relative_to(self.path)}` in it is a symbolic link"
-                raise RunError(errors.directory_unusable(span, directory=str(self.path), reason=reason))
+                raise unusable(self.path, span, f"`{path.relative_to(self.path)}` in it is a symbolic link")
 
     def clear(self, spec: ir.Spec) -> None:
         """Remove the files of earlier runs, and nothing else. `spec`, which is about to run, is kept."""

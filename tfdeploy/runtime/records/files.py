@@ -98,11 +98,8 @@ class InputFiles:
         """Raise RunError if `output` is one of the files, also under another name."""
         for path in self.paths:
             if _same(path, output):
-                raise RunError(
-                    errors.output_is_read(
-                        None, output=str(output), read=None if str(path) == str(output) else str(path)
-                    )
-                )
+                read = None if str(path) == str(output) else str(path)
+                raise RunError(errors.output_is_read(None, output=str(output), read=read))
 
 
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:

@@ -55,15 +55,18 @@ class Lock:
             os.close(descriptor)
 
 
+def unusable(directory: Path, span: Span | None, reason: str) -> RunError:
+    """Return the error about a run directory that cannot be used."""
+    return RunError(errors.directory_unusable(span, directory=str(directory), reason=reason))
+
+
 @contextmanager
 def usable(directory: Path, span: Span | None) -> Iterator[None]:
     """Turn what the operating system refuses within into a RunError about a run directory."""
     try:
         yield
     except OSError as fault:
-        raise RunError(
-            errors.directory_unusable(span, directory=str(directory), reason=system_reason(fault))
-        ) from fault
+        raise unusable(directory, span, system_reason(fault)) from fault
 
 
 @contextmanager
@@ -77,14 +80,11 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
         descriptor = os.open(directory / NAME, _HOW, 0o644)
     except OSError as fault:
         reason = "is a symbolic link" if fault.errno == errno.ELOOP else system_reason(fault)
-        raise RunError(
-            errors.directory_unusable(span, directory=str(directory), reason=f"`{NAME}`: {reason}")
-        ) from fault
+        raise unusable(directory, span, f"`{NAME}`: {reason}") from fault
     lock = Lock(descriptor)
     try:
         if not _is_lock(descriptor):
-            reason = f"`{NAME}`: is no lock of a run"
-            raise RunError(errors.directory_unusable(span, directory=str(directory), reason=reason))
+            raise unusable(directory, span, f"`{NAME}`: is no lock of a run")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
+from dsl import ir
 from dsl.files.typed_json import DIGITS, Count, JsonRecord, Measured
 from dsl.shown import Shown
 
@@ -16,6 +17,13 @@ Goal = Literal["highest", "lowest"]
 
 LOSS = "loss"
 """The name of the loss among the scores."""
+
+
+def goal_and_score(best: ir.Call) -> tuple[Goal, str]:
+    """Return what `best` of a spec says: which value is the best, and of which score."""
+    score = best.args[0] if best.args else best.kwargs["score"]
+    return "highest" if best.name == "highest" else "lowest", str(score)
+
 
 MILLISECONDS = {DIGITS: 3}
 

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from compiler.report import GENERATOR
 from compiler.report.view import shorten, table, width_of
 from dsl.files.typed_json import to_json
-from dsl.formats.cells import printable
 from tfdeploy.runtime.show.reporting import duration
-from tfdeploy.runtime.show.runs import COLORS, FONT, NONE, Curve, Frame, score, short_names, speed
+from tfdeploy.runtime.show.runs import COLORS, NONE, Curve, Frame, score, short_names, speed, svg
 from tfdeploy.sweeping.sweep import Sweep, Trial
 
 LONGEST = 24
@@ -91,17 +89,13 @@ def picture(sweep: Sweep) -> str | None:
     scores = [sweep.value(each) for each in trials]
     columns = min(len(paths), ROW)
     width, height = PANEL * columns, HEIGHT * math.ceil(len(paths) / ROW)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {FONT}>',
-        f"<!-- {GENERATOR} -->",
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-    ]
+    parts: list[str] = []
     for at, path in enumerate(paths):
         x, y = PANEL * (at % ROW), HEIGHT * (at // ROW)
         values = [each.settings.get(path, NONE) for each in trials]
         panel = _panel(path, sweep.record.score, values, scores)
         parts += [f'<g transform="translate({x} {y})">', *panel, "</g>"]
-    return printable("\n".join([*parts, "</svg>", ""]))
+    return svg(width, height, parts)
 
 
 def _panel(path: str, name: str, values: Sequence[str], scores: Sequence[float]) -> list[str]:

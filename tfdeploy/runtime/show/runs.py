@@ -199,16 +199,21 @@ def picture(curves: Sequence[Curve], title: str) -> str:
     """Return the text of an SVG file with `curves`, axes and a legend."""
     frame = Frame.around(curves)
     height = HEIGHT + LINE * len(curves)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
-        f"<!-- {GENERATOR} -->",
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
-    ]
+    parts = [f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>']
     parts += [_tick(frame, index / (TICKS - 1)) for index in range(TICKS)]
     parts += [_curve(frame, curve, COLORS[at % len(COLORS)]) for at, curve in enumerate(curves)]
     parts += [_legend(at, curve) for at, curve in enumerate(curves)]
-    return printable("\n".join([*parts, "</svg>", ""]))
+    return svg(WIDTH, height, parts)
+
+
+def svg(width: int, height: int, parts: Sequence[str]) -> str:
+    """Return the text of an SVG file with some parts on white."""
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {FONT}>',
+        f"<!-- {GENERATOR} -->",
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    return printable("\n".join([*head, *parts, "</svg>", ""]))
 
 
 def _x(share: float) -> float:

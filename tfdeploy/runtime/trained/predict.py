@@ -186,9 +186,11 @@ class PredictionFile:
         shapes: The shape of each output without the batch axis, by its name; None for an unknown size.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
         self.shapes = shapes
         self.count = 0
+        self._file = file
+        self._kept: list[Mapping[str, Any]] = []
 
     @classmethod
     @contextmanager
@@ -207,8 +209,8 @@ class PredictionFile:
         self.keep(plain)
 
     def keep(self, outputs: Mapping[str, Any]) -> None:
-        """Write the outputs of a batch, or keep them until the end; their types are NumPy's own."""
-        raise NotImplementedError
+        """Keep the outputs of a batch until the end; their types are NumPy's own."""
+        self._kept.append(outputs)
 
     def finish(self) -> None:
         """Write what has been kept."""
@@ -230,16 +232,15 @@ class CsvPredictions(PredictionFile):
     """
 
     def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
-        super().__init__(shapes)
-        self._file = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        self._writer = csv.writer(self._file, lineterminator="\n")
+        super().__init__(shapes, file)
+        self._text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text, lineterminator="\n")
         self._has_header = False
-        self._kept: list[Mapping[str, Any]] = []
 
     def keep(self, outputs: Mapping[str, Any]) -> None:
         """Write the rows of a batch, or keep them if further batches may have other sizes."""
         if any(None in shape for shape in self.shapes.values()):
-            self._kept.append(outputs)
+            super().keep(outputs)
         else:
             self._write(outputs)
 
@@ -254,7 +255,7 @@ class CsvPredictions(PredictionFile):
             self._writer.writerows(map(mod, styles, each) for each in rows)
         else:  # several times faster
             line = ",".join(styles) + "\n"
-            self._file.writelines(line % each for each in rows)
+            self._text.writelines(line % each for each in rows)
 
     def _write_header(self, shapes: Mapping[str, Sequence[int]]) -> None:
         self._writer.writerow(column for name, shape in shapes.items() for column in _columns_of(name, shape))
@@ -266,7 +267,7 @@ class CsvPredictions(PredictionFile):
             self._write(batch)
         if not self._has_header and all(None not in shape for shape in self.shapes.values()):
             self._write_header(self.shapes)  # type: ignore[arg-type] # no size is None
-        self._file.detach()
+        self._text.detach()
 
 
 def _style(dtype: np.dtype[Any]) -> str:
@@ -285,18 +286,9 @@ def _columns_of(name: str, shape: Sequence[int]) -> list[str]:
 class NpzPredictions(PredictionFile):
     """A NumPy archive with an array for each output, under its name."""
 
-    def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
-        super().__init__(shapes)
-        self._file = file
-        self._batches: list[Mapping[str, Any]] = []
-
-    def keep(self, outputs: Mapping[str, Any]) -> None:
-        """Store a batch until the end."""
-        self._batches.append(outputs)
-
     def finish(self) -> None:
         """Write the arrays."""
-        batches = _of_one_size(self._batches)
+        batches = _of_one_size(self._kept)
         with ZipFile(self._file, "w") as archive:
             for name in self.shapes:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -6,7 +6,7 @@ datasets in whatever graph is current.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -73,8 +73,11 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
             fields = transform.fields(fields)
         elif isinstance(transform, Bucket):
             transform.require_lengths(fields)
-    _compare(split, fields, wanted)
-    return Stream(split, source, transforms, [fields[each.name] for each in wanted], options)
+    misfits = list(_misfits(split, fields, wanted))
+    if misfits:
+        raise SpecError(misfits)
+    own = tuple(fields[each.name] for each in wanted)
+    return Stream(split, source, tuple(transforms), own, options)
 
 
 def _read_as(
@@ -144,30 +147,21 @@ def _original(name: str, transforms: Sequence[Transform]) -> str:
     return name
 
 
-def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Field]) -> None:
-    """Raise a SpecError with all inputs that the examples do not feed."""
-    found: list[Diagnostic] = []
+def _misfits(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Field]) -> Iterator[Diagnostic]:
+    """Yield the errors about the inputs that the examples do not feed."""
+    span = split.source.span
     for each in wanted:
         field = fields.get(each.name)
-        span = split.source.span
         if field is None:
             spare = [name for name in fields if name not in {other.name for other in wanted}]
             near = nearest(each.name, spare) or (spare[0] if len(spare) == 1 else None)
-            found.append(
-                errors.lacks_input(span, split=split.name, name=each.name, names=list(fields), near=near)
-            )
+            yield errors.lacks_input(span, split=split.name, name=each.name, names=list(fields), near=near)
         elif field.ragged:
-            found.append(
-                errors.different_lengths(span, name=each.name, found=field.words, pad=_pad_for(each))
-            )
+            yield errors.different_lengths(span, name=each.name, found=field.words, pad=_pad_for(each))
         elif field.dtype != each.dtype or not _fits(field.shape, each.shape):
-            found.append(
-                errors.does_not_fit(
-                    span, name=each.name, found=field.words, wanted=each.words, advice=_advice(field, each)
-                )
+            yield errors.does_not_fit(
+                span, name=each.name, found=field.words, wanted=each.words, advice=_advice(field, each)
             )
-    if found:
-        raise SpecError(found)
 
 
 def _fits(found: Sequence[int | None], wanted: Sequence[int | None]) -> bool:

@@ -181,7 +181,7 @@ def _resumes(reader: Reader, stream: Stream, found: Sequence[dict[str, Any]]) ->
     """Check that a stream that skips what was consumed goes on where it was."""
     for batches in (5, 13):
         options = evolve(stream.options, skip_examples=4 * batches)
-        resumed = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        resumed = evolve(stream, options=options)
         again = reader.batches(resumed, 4, repeat=True, most=6)
         assert rows(again) == rows(found[batches : batches + 6])
 

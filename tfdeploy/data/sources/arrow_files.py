@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.source import Span
 from tfdeploy.data.arguments import BOUNDS, FLOATS
-from tfdeploy.data.sources.files import read_start, reading
+from tfdeploy.data.sources.files import DataFile, read_start, reading
 
 ROWS = 1024
 """How many rows are read at a time."""
@@ -53,13 +53,11 @@ class Column:
         return f"{self.kind}{sizes}"
 
 
-class Table(ABC):
+@frozen(eq=False)
+class Table(DataFile, ABC):
     """A file of rows with columns."""
 
-    def __init__(self, path: Path, call: Span | None) -> None:
-        self.path = path
-        self.call = call
-        self.arrow = pyarrow(call, path)
+    arrow: Any = field(init=False, default=Factory(lambda own: pyarrow(own.call, own.path), takes_self=True))
 
     @cached_property
     def columns(self) -> Mapping[str, Column]:
@@ -139,10 +137,6 @@ class Table(ABC):
         if not start:
             raise RunError(errors.empty(self.at(), what="the file is empty"))
         return start
-
-    def at(self, place: str = "") -> Where:
-        """Return a place in the file for messages."""
-        return Where(str(self.path), place, call=self.call)
 
     def cell(self, row: int, name: str) -> Where:
         """Return the place of a cell for messages: the row, counted from 0, and the name of the column."""

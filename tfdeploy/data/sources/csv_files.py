@@ -264,11 +264,8 @@ class Table(PackedFile):
         if row is None:
             raise RunError(errors.empty(whole, what="the file holds nothing but blank lines"))
         if row.number != 1 and self.named is True:
-            raise RunError(
-                errors.header(
-                    whole, reason="the first line is blank, but should have the names of the columns"
-                )
-            )
+            reason = "the first line is blank, but should have the names of the columns"
+            raise RunError(errors.header(whole, reason=reason))
         return self._names(row, whole)
 
     def _names(self, row: Row, whole: Where) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from attrs import evolve
+from attrs import define, evolve, field
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
@@ -27,6 +27,7 @@ from tfdeploy.data.transforms.changes import Bucket, Cast, Change, Rename, Scale
 from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take, used_rows
 
 
+@define(eq=False, slots=False)
 class Stream:
     """The examples of one split as this process is to read them.
 
@@ -35,24 +36,19 @@ class Stream:
     have the same absolute paths.
     """
 
-    def __init__(
-        self,
-        split: ir.Split,
-        source: Source,
-        transforms: Sequence[Transform],
-        fields: Sequence[Field],
-        options: StreamOptions,
-    ) -> None:
-        self.split = split
-        self.source = source
-        self.transforms = tuple(transforms)
-        self.fields = tuple(fields)
-        self.options = options
-        share = share_of(source, self.transforms, options)
-        steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
+    split: ir.Split
+    source: Source
+    transforms: tuple[Transform, ...]
+    fields: tuple[Field, ...]
+    options: StreamOptions
+    _passes: Passes = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        share = share_of(self.source, self.transforms, self.options)
+        steps = steps_of(self.transforms, self.options, share if isinstance(share, Shard) else None)
         files = share if isinstance(share, FileShare) else None
-        seed = _seed(options, steps)
-        self._passes = Passes(source, steps, self.fields, seed, options, files)
+        seed = _seed(self.options, steps)
+        self._passes = Passes(self.source, steps, self.fields, seed, self.options, files)
 
     @property
     def needs_python(self) -> PythonOnly | None:
@@ -239,14 +235,13 @@ class Stream:
             flat = [tf.reduce_all(each, axis=list(range(1, each.shape.rank))) for each in parts]
             return tf.logical_not(tf.reduce_all(tf.stack(flat), axis=0))
 
+        def numbered(at: Any, each: Any) -> Any:
+            return {"number": at * chunk + tf.argmax(tf.cast(each, tf.int32))}
+
         def first() -> Any:
             marked = self.in_order(chunk, used).map(without_autograph(strange)).enumerate()
             found = marked.filter(without_autograph(lambda _, each: tf.reduce_any(each)))
-            return found.map(
-                without_autograph(
-                    lambda at, each: {"number": at * chunk + tf.argmax(tf.cast(each, tf.int32))}
-                )
-            )
+            return found.map(without_autograph(numbered))
 
         try:
             found = small_graphs.first_element(first)

@@ -110,11 +110,11 @@ class Windows(Source):
 
         def cut(tensors: Tensors) -> Any:
             count = (tf.shape(next(iter(tensors.values())), tf.int64)[0] - reach) // shift + 1
-            return tf.data.Dataset.range(0, count, few).map(
-                without_autograph(
-                    lambda first: self._cut(tensors, tf.range(first, tf.minimum(first + few, count)))
-                )
-            )
+
+            def some(first: Any) -> Tensors:
+                return self._cut(tensors, tf.range(first, tf.minimum(first + few, count)))
+
+            return tf.data.Dataset.range(0, count, few).map(without_autograph(some))
 
         chunks = rows.window((many - 1) * shift + reach, shift=many * shift)
         chunks = mapped(chunks.flat_map(without_autograph(at_once)), decoded)

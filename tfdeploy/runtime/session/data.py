@@ -81,11 +81,10 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
         needs = stream.needs_python
         if needs is not None:
             call, task = stream.split.source, membership.cluster.chief.ref
-            raise RunError(
-                in_process_source_on_remote_worker(
-                    call.span, source=call.name, task=task, reason=needs.reason, advice=needs.advice
-                )
+            told = in_process_source_on_remote_worker(
+                call.span, source=call.name, task=task, reason=needs.reason, advice=needs.advice
             )
+            raise RunError(told)
 
 
 def part_of_batch(plan: Plan) -> tuple[int, int, int] | None:
@@ -113,7 +112,7 @@ def attach_part(compiled: CompiledGraph, starters: dict[Stream, Any], stream: St
         with tf.name_scope(f"{pipe.name}/"):
             consumed = tf.compat.v1.placeholder(tf.int64, (), CONSUMED)
         options = evolve(stream.options, skip_examples=consumed, window=window, seed=compiled.seed)
-        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        part = evolve(stream, options=options)
         batch = pipe.size if pipe.size is not None else compiled.plan.towers[0].batch
         return part.batches(batch, repeat=True, drop_remainder=True)
 
@@ -133,6 +132,5 @@ def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
         options = evolve(
             stream.options, skip_examples=consumed // parts, shard=pipe.shard, reader=pipe.reader
         )
-        source = stream.source.read_by(pipe.reader)
-        part = Stream(stream.split, source, stream.transforms, stream.fields, options)
+        part = evolve(stream, source=stream.source.read_by(pipe.reader), options=options)
         engine.feed(pipe, part, training=True)

@@ -102,11 +102,6 @@ def guard() -> None:
     sys.stderr = _STANDARD.errors = _text(sys.stderr, LastingStream(_descriptor_of(sys.stderr, 2)))
 
 
-def go_on_without_output(words: Callable[[OSError], str]) -> None:
-    """Let the command go on if standard output is lost from now on."""
-    _STANDARD.words = words
-
-
 def require_output() -> None:
     """Write out what has been said so far; raises LostOutputError if standard output is or was lost."""
     sys.stdout.flush()
@@ -168,7 +163,7 @@ def outlive_terminal(words: Callable[[OSError], str]) -> None:
     """Let a command go on when its terminal goes, or when nobody takes its output any more."""
     if _owned:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        go_on_without_output(words)
+        _STANDARD.words = words
 
 
 @contextmanager

@@ -33,13 +33,8 @@ def block(known: Block) -> str:
 def attribute(row: Attribute, known: Block | None) -> str:
     """Describe an attribute: what it takes, its default and its meaning."""
     default = None if known is None else known.default(row.name)
-    return "\n\n".join(
-        [
-            code(f"{row.name} = ..."),
-            _sentence(row.doc),
-            _takes(row.type, written(default, row.type) if default is not None else None),
-        ]
-    )
+    takes = _takes(row.type, written(default, row.type) if default is not None else None)
+    return "\n\n".join([code(f"{row.name} = ..."), _sentence(row.doc), takes])
 
 
 def argument(row: Argument, function: str) -> str:

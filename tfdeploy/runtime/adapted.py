@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from attrs import evolve, field, frozen
 
 from compiler.model.layer_state import adapting_layers, with_states, with_vocabularies
@@ -91,15 +92,10 @@ def _learn(plan: Plan, adaptation: Adaptation) -> Any:
 
     split = next((each for name, each in splits_of(plan.spec).items() if name == adaptation.split), None)
     if split is None:
-        span = adaptation.node.call.kwarg_spans.get("adapt", adaptation.node.span)
+        call, name = adaptation.node.call, adaptation.split
+        span = call.kwarg_spans.get("adapt", adaptation.node.span)
         data = plan.spec.data.span if plan.spec.data is not None else None
-        raise SpecError(
-            [
-                errors.split_to_adapt_missing(
-                    span, layer=adaptation.node.call.name, split=adaptation.split, data=data
-                )
-            ]
-        )
+        raise SpecError([errors.split_to_adapt_missing(span, layer=call.name, split=name, data=data)])
     stream = open_stream(plan, split, adaptation.inputs, training=False, seed=0)
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         batches = stream.batches(BATCH, repeat=False, drop_remainder=False)
@@ -200,10 +196,8 @@ class LayerStates:
 
 
 def _flat(value: ir.Value) -> Numbers:
-    if not isinstance(value, tuple):
-        return Numbers((), (float(value),))  # type: ignore[arg-type] # a number
-    parts = [_flat(each) for each in value]
-    return Numbers((len(parts), *parts[0].shape), tuple(number for each in parts for number in each.values))
+    array = np.asarray(value, np.float64)
+    return Numbers(array.shape, tuple(array.ravel().tolist()))
 
 
 def _nested(values: tuple[float, ...], shape: tuple[int, ...]) -> ir.Value:

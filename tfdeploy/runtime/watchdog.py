@@ -193,16 +193,15 @@ class Watchdog:
     def _end(self, number: Signals, idle: float) -> None:
         """End the run, because its activity cannot be ended in another way."""
         activity, (span, reasons) = self._activity, self._activity.reasons()
-        self._say(
-            errors.ended_without_progress(
-                span,
-                signal=number.name,
-                doing=activity.what,
-                idle=duration(idle),
-                last_step=activity.last_step,
-                reasons=reasons,
-            )
+        told = errors.ended_without_progress(
+            span,
+            signal=number.name,
+            doing=activity.what,
+            idle=duration(idle),
+            last_step=activity.last_step,
+            reasons=reasons,
         )
+        self._say(told)
         self._stop.end_run(number)
 
 

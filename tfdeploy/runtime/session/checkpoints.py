@@ -155,11 +155,8 @@ class Checkpoints:
                     return found
             warn(errors.checkpoint_damaged(path=str(found.prefix), reason=found.reason))
         if steps and self.store.had_any():
-            raise RunError(
-                errors.no_sound_checkpoint(
-                    directory=str(self.store.directory), tried=len(steps), several=len(steps) > 1
-                )
-            )
+            folder, tried = str(self.store.directory), len(steps)
+            raise RunError(errors.no_sound_checkpoint(directory=folder, tried=tried, several=tried > 1))
         return None
 
     def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:

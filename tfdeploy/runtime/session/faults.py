@@ -133,11 +133,8 @@ def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -
     entries = [compiled.ledger.entries.get(each) for each in names]
     clone = entries[0].clone if entries and entries[0] is not None else None
     layer, span = _layer(compiled, next(iter(names), None), clone)
-    if len(names) > 1:
-        return errors.step_failed(doing, reason_of(fault), span, layer=layer)
-    return errors.step_failed(
-        doing, reason_of(fault), span, clone=clone, layer=layer, op=next(iter(names), None)
-    )
+    op, clone = (names[0], clone) if len(names) == 1 else (None, None)
+    return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=op)
 
 
 def _inputs_of(compiled: CompiledGraph, name: str | None) -> set[str]:

@@ -29,7 +29,7 @@ from dsl.ir import SPLITS, SplitName
 from tfdeploy.data import Stream
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.history import History, HistoryRecord
-from tfdeploy.runtime.records.result import LOSS, Best, Clock, Goal, Scores
+from tfdeploy.runtime.records.result import LOSS, Best, Clock, Goal, Scores, goal_and_score
 from tfdeploy.runtime.session.engine import Engine, named
 from tfdeploy.runtime.session.faults import located_examples
 from tfdeploy.runtime.show.reporting import Reporter
@@ -52,11 +52,7 @@ class BestTracker:
     @classmethod
     def of(cls, train: ir.Train, path: Path) -> Self | None:
         """Return the tracker that a spec asks for, with the file `path`; None if it asks for none."""
-        if train.best is None:
-            return None
-        call = train.best
-        goal: Goal = "highest" if call.name == "highest" else "lowest"
-        return cls(goal, str(call.args[0] if call.args else call.kwargs["score"]), train.patience, path)
+        return None if train.best is None else cls(*goal_and_score(train.best), train.patience, path)
 
     @property
     def is_over(self) -> bool:

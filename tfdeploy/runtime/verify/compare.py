@@ -74,11 +74,6 @@ def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
-def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
-    """Train the same clones with shared variables and `add_n`."""
-    return run_steps(setup, plain_of(spec, batches), steps)
-
-
 def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) -> Trajectory:
     """Train the same clones with the sums that workers make of compressed gradients.
 

@@ -141,15 +141,8 @@ def _lengths(model: ModelGraph, ids: int) -> Iterator[int]:
 # then be compared with one tower on the whole batch.
 
 RATES = frozenset(
-    (
-        "Dropout",
-        "SpatialDropout1D",
-        "SpatialDropout2D",
-        "SpatialDropout3D",
-        "GaussianDropout",
-        "AlphaDropout",
-        "GaussianNoise",
-    )
+    {"Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"}
+    | {"GaussianDropout", "AlphaDropout", "GaussianNoise"}
 )
 AUGMENTATIONS = ("AugMix", "RandAugment")
 ARGUMENTS = ("dropout", "recurrent_dropout")

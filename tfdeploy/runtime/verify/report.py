@@ -84,18 +84,16 @@ def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
         }
         for each in outcomes
     ]
-    return typed_json.to_json(
-        {
-            "format_version": FORMAT_VERSION,
-            "spec": verification.spec.path,
-            "tolerance": tolerance,
-            "agrees": all(each.differences.largest <= tolerance for each in outcomes),
-            "left_out": [
-                {"reason": reason, "cases": number} for reason, number in verification.selected.left_out
-            ],
-            "cases": cases,
-        }
-    )
+    left_out = [{"reason": reason, "cases": number} for reason, number in verification.selected.left_out]
+    found = {
+        "format_version": FORMAT_VERSION,
+        "spec": verification.spec.path,
+        "tolerance": tolerance,
+        "agrees": all(each.differences.largest <= tolerance for each in outcomes),
+        "left_out": left_out,
+        "cases": cases,
+    }
+    return typed_json.to_json(found)
 
 
 def _key(outcome: Outcome) -> tuple[str, str, str]:

@@ -44,7 +44,8 @@ from tfdeploy.runtime.verify.compare import (
     compressed_sums,
     evaluation_tower,
     one_tower,
-    same_clones,
+    plain_of,
+    run_steps,
     shifted,
     spread,
     train_case,
@@ -294,7 +295,7 @@ class Verification:
         if case.mode == "local":
             return averaged_towers(setup, self.spec, case.batches, steps, slots=case.average_slots)
         if self._cut(case):
-            return same_clones(setup, self.spec, case.batches, steps)
+            return run_steps(setup, plain_of(self.spec, case.batches), steps)
         return one_tower(setup, self.spec, steps)
 
 

@@ -57,13 +57,8 @@ class Fitted:
             if all(others.values()):
                 source = self._source(folder, others)
                 made[split] = ir.Split(split, source, self._transforms())  # type: ignore[arg-type] # a name of one
-        return block(
-            "data",
-            [
-                *(f"# {each}" for each in comments),
-                *map(_in_lines, splits(ir.Data(made["train"], made.get("validation"), made.get("test")))),
-            ],
-        )
+        data = ir.Data(made["train"], made.get("validation"), made.get("test"))
+        return block("data", [*(f"# {each}" for each in comments), *map(_in_lines, splits(data))])
 
     def _source(self, folder: Path, given: Mapping[str, ir.Value]) -> ir.Call:
         found = self.found

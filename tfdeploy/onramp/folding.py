@@ -12,7 +12,7 @@ from attrs import define, evolve, frozen
 from compiler.model.elaborate import snake_case
 from dsl import ir
 from dsl.schema import signatures
-from tfdeploy.onramp.graph import RESERVED, Body, Node, free_name
+from tfdeploy.onramp.graph import RESERVED, Body, Node, free_name, unnamed
 
 LONGEST = 60
 """How many nodes a block may have."""
@@ -245,7 +245,7 @@ def _with(node: Node, changed: Mapping[str, ir.Value], name: str) -> Node:
     """Return a node with other arguments, and the name that it has in a block."""
     places = _positions(node)
     args = tuple(_changed(places[at], each, changed) for at, each in enumerate(node.call.args))
-    kwargs = {key: _changed(key, each, changed) for key, each in node.call.kwargs.items() if key != "name"}
+    kwargs = {key: _changed(key, each, changed) for key, each in unnamed(node.call).items()}
     known = {*places[: len(args)], *kwargs}
     kwargs |= {key: each for key, each in changed.items() if key.partition(".")[0] not in known}
     kwargs |= {"name": name} if name else {}
@@ -415,7 +415,7 @@ def _repeated(body: Body) -> Iterator[Node]:
     for node in body.nodes:
         if waiting is not None and _follows(node, waiting, uses):
             name = _common([waiting.name, node.name]).rstrip("0123456789").rstrip("_")
-            kwargs = {key: each for key, each in waiting.call.kwargs.items() if key != "name"}
+            kwargs = unnamed(waiting.call)
             kwargs |= {"name": name} if name not in {"", waiting.call.name} and waiting.chosen else {}
             call = ir.Call(waiting.call.name, waiting.call.args, kwargs)
             waiting = evolve(
@@ -431,13 +431,10 @@ def _repeated(body: Body) -> Iterator[Node]:
 
 def _follows(node: Node, before: Node, uses: Mapping[int, int]) -> bool:
     """Whether a block is the same as the one before it, and takes what that gives and nothing else does."""
-    without = [
-        {key: each for key, each in one.call.kwargs.items() if key != "name"} for one in (node, before)
-    ]
     return (
         node.kind == before.kind == "block"
         and (node.call.name, node.call.args) == (before.call.name, before.call.args)
-        and without[0] == without[1]
+        and unnamed(node.call) == unnamed(before.call)
         and node.inputs == before.outputs
         and uses[before.outputs[0]] == 1
     )

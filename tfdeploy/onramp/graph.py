@@ -216,19 +216,16 @@ class _Scope:
         self._own(operation)
         node.kind, node.call = self._made_by(operation if shared else without_activation(operation), chosen)
         if shared:
-            name = free_name(
-                operation.name, {*self.body.shared, *self.body.inputs.values(), *RESERVED, *self._blocks()}
-            )
+            blocks = (each.name for each in self.reader.blocks)
+            taken = {*self.body.shared, *self.body.inputs.values(), *RESERVED, *blocks}
+            name = free_name(operation.name, taken)
             self._shared[id(operation)] = name
             call = node.call
             if call.kwargs.get("name") == name:
-                call = ir.Call(call.name, call.args, {k: v for k, v in call.kwargs.items() if k != "name"})
+                call = ir.Call(call.name, call.args, unnamed(call))
             self.body.shared[name] = ir.Step(node.kind, call)  # type: ignore[arg-type]
             node.kind, node.call = "shared", ir.Call(name)
         return node
-
-    def _blocks(self) -> set[str]:
-        return {each.name for each in self.reader.blocks}
 
     def _own(self, operation: Any) -> None:
         """Note that a layer is in this body. Raises UnwritableError if it is in another one as well."""
@@ -403,6 +400,11 @@ def _argument(value: Any, inputs: list[Any]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise UnwritableError(f"an argument of type `{type(value).__name__}` has no notation")
+
+
+def unnamed(call: ir.Call) -> dict[str, ir.Value]:
+    """Return the arguments of a call that are given by name, but for the name of the layer."""
+    return {key: each for key, each in call.kwargs.items() if key != "name"}
 
 
 def free_name(wanted: str, taken: set[str]) -> str:

@@ -217,14 +217,8 @@ def _foreign(found: Any, path: Path) -> Iterator[tuple[str, tuple[str, str]]]:  
         if not isinstance(name, str) or not isinstance(module, str | None):
             raise StrangeFileError("its description is not that of a model")
         if name in {"Lambda", "__lambda__"}:
-            raise RunError(
-                errors.model_unwritable(
-                    path=str(path),
-                    faults=(
-                        "`Lambda` is code in the file, which is never run: write operations, or a layer",
-                    ),
-                )
-            )
+            fault = "`Lambda` is code in the file, which is never run: write operations, or a layer"
+            raise RunError(errors.model_unwritable(path=str(path), faults=(fault,)))
         if name.startswith("__"):
             continue
         if module is None:

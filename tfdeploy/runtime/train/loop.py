@@ -83,9 +83,8 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     if train.steps is not None:
         return train.steps
     if train.epochs is None:
-        raise SpecError(
-            [plan_errors.nothing_to_train_on(train.span, missing="`steps` or `epochs` in `train`")]
-        )
+        missing = "`steps` or `epochs` in `train`"
+        raise SpecError([plan_errors.nothing_to_train_on(train.span, missing=missing)])
     span = train.span_of("epochs")
     if size is None:
         raise RunError(errors.size_unknown(span))
@@ -94,12 +93,8 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     if steps == 0:
         data = spec.data.train if spec.data is not None else None
         source = data.source.span if data is not None else None
-        batch = plan.global_batch // concurrent
-        raise RunError(
-            errors.too_few_examples(
-                source, size=train.epochs * size, batch=batch, batch_span=spec.clones.span
-            )
-        )
+        there, batch = train.epochs * size, plan.global_batch // concurrent
+        raise RunError(errors.too_few_examples(source, size=there, batch=batch, batch_span=spec.clones.span))
     return steps
 
 
@@ -273,11 +268,8 @@ class Trainer:
         """Count a step, and log it if that is due; raise RunError if its loss is not finite."""
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
-            raise RunError(
-                errors.loss_not_finite(
-                    span, step=self.step + 1, last_good=self.checkpoints.last_step, loss=str(done.loss)
-                )
-            )
+            good, loss = self.checkpoints.last_step, str(done.loss)
+            raise RunError(errors.loss_not_finite(span, step=self.step + 1, last_good=good, loss=loss))
         self.step += done.steps
         self.examples += done.examples
         self.engine.activity.step = self.step

@@ -475,14 +475,9 @@ class _Run:
             moves = Counter((op.requested, op.assigned or "") for op in ops)
             devices = self.spec.devices
             span = devices.span_of("soft_placement") if devices.soft_placement else None
-            self.reporter.warn(
-                plan_errors.ops_elsewhere(
-                    span,
-                    names=[op.name for op in ops[:3]],
-                    total=sum(moves.values()),
-                    moved=[f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()],
-                )
-            )
+            names = [op.name for op in ops[:3]]
+            moved = [f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()]
+            self.reporter.warn(plan_errors.ops_elsewhere(span, names=names, total=len(ops), moved=moved))
 
     def _write_placement(self, engine: Engine) -> PlacementMap:
         """Write the map, unless the file has just that one, and return it."""

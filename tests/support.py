@@ -11,10 +11,18 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.finished import Finished
+from compiler.graph.build import compile_step
+from compiler.graph.finished import Finished, in_graph
+from compiler.graph.ledger import Ledger
+from compiler.graph.session_options import session_config
+from compiler.graph.variables.nodes import assign, read_saved
+from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.reasons import Placed, Reason
+from compiler.step.record import Rows, Tensor
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.records.result import Result, Seconds
 
 CLASSIFIER = """
@@ -95,11 +103,6 @@ class Drafted:
     """
 
     def __init__(self, plan: Plan) -> None:
-        import tensorflow as tf
-
-        from compiler.graph.ledger import Ledger
-        from compiler.reasons import Placed, Reason
-
         self.plan, self.ledger, self.given = plan, Ledger(plan), tf.Graph()
         self.homes = [Placed(tower.device, Reason("test", "default")) for tower in plan.towers]
         self._writing: Any = None
@@ -135,10 +138,6 @@ class Drafted:
 
     def found(self, value: Any) -> Any:
         """Return what tensors, rows, ops, variables, or records of them are in the graph."""
-        import tensorflow as tf
-
-        from compiler.step.record import Rows, Tensor
-
         if isinstance(value, Tensor):
             return self.graph.get_tensor_by_name(value.name)
         if isinstance(value, (tf.IndexedSlices, Rows)):
@@ -155,10 +154,6 @@ class Drafted:
 
     def session(self) -> tf.compat.v1.Session:
         """Return a session of the graph."""
-        import tensorflow as tf
-
-        from compiler.graph.session_options import session_config
-
         return tf.compat.v1.Session(graph=self.graph, config=session_config(self.plan))
 
     def run(self, value: Any) -> Any:
@@ -184,14 +179,6 @@ class Training:
         adapt: bool = False,
         change: Callable[[Any], Any] = lambda compiled: compiled,
     ) -> None:
-        import tensorflow as tf
-
-        from compiler.graph.build import compile_step
-        from compiler.graph.finished import in_graph
-        from compiler.graph.session_options import session_config
-        from compiler.pipeline import make_plan
-        from tfdeploy.runtime.adapted import adapted
-
         plan = make_plan(spec, emulate=emulate)
         step = compile_step(adapted(plan) if adapt else plan, base=base)
         self.compiled = in_graph(change(step))
@@ -223,8 +210,6 @@ class Training:
 
     def traced(self, fetches: Any = None) -> Any:
         """Do a step, or something else; return what TensorFlow records of ops and graphs of devices."""
-        import tensorflow as tf
-
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(
             trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
@@ -235,22 +220,16 @@ class Training:
 
     def evaluated(self, arrays: Mapping[str, Any], fetches: Any) -> Any:
         """Return tensors of the evaluation of all examples."""
-        import tensorflow as tf
-
         pipe = self.compiled.evaluation.pipe
         self.session.run(pipe.attach(lambda: tf.data.Dataset.from_tensors(dict(arrays))))
         return self.session.run(fetches)
 
     def values(self) -> dict[str, Any]:
         """Return every variable of a checkpoint by name."""
-        from compiler.graph.variables.nodes import read_saved
-
         return read_saved(self.session.run, self.compiled.saved)
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Give variables of a checkpoint new values, and copies of them too."""
-        from compiler.graph.variables.nodes import assign
-
         assign(self.session.run, self.compiled.saved, values)
         self.session.run(self.compiled.after_restore_op)
 

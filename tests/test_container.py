@@ -39,7 +39,6 @@ def test_the_wheel_that_is_installed_is_the_one_that_is_made() -> None:
     build, install, _ = of("RUN")
     (copied,) = (rest.split()[-1] for rest in of("COPY"))
     made = re.search(r"--wheel-dir (\S+) (\S+)$", build)
-    assert made is not None
     assert made[2] == copied
     (stage,) = (rest.split(" AS ")[1] for rest in of("FROM") if " AS " in rest)
     assert f"from={stage},source={made[1]},target={made[1]}" in install

@@ -69,7 +69,6 @@ def test_signals_reach_it(tmp_path: Path) -> None:
         process = forked.Popen(
             [sys.executable, "-c", code, "word"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
         assert forked.words_of(process.pid)[-1] == "word"
         process.send_signal(number)

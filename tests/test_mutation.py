@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import asdict
+from attrs import asdict, evolve
 
 from tools.mutation import __main__ as mutation
 from tools.mutation import covering, forking
@@ -79,8 +79,6 @@ def test_parts_are_the_sample_and_nothing_is_tried_twice(
 
 def test_a_fault_of_a_changed_file_is_another_fault() -> None:
     """The digest is of the whole file, so that what was found out of its former text does not count."""
-    from attrs import evolve
-
     path = mutation.ROOT / "compiler/figures.py"
     made = (make() for make in mutation.mutants_of(path, mutation.ROOT))
     one = next(each for each in made if each is not None)
@@ -222,6 +220,16 @@ def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: 
     assert not in_full.seconds.exists()
 
 
+def tried_with_more(folder: Path, monkeypatch: pytest.MonkeyPatch, server: Any, near: list[str]) -> Any:
+    """Return what becomes of a fault, and the tests that it is tried with, if some files are near."""
+    monkeypatch.setattr(mutation, "ROOT", folder)
+    monkeypatch.setattr(mutation, "FOLDER", folder)
+    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
+    attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
+    monkeypatch.setattr(attempts, "_near", lambda _: near)
+    return attempts._try_with_more(server, mutant)
+
+
 @pytest.mark.parametrize(
     ("sees", "verdict", "measured", "tried"),
     [
@@ -239,7 +247,6 @@ def test_tests_marked_full_come_after_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are run only if no test of `make test` sees a fault, and have a verdict of their own."""
-    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
     runs: list[bool] = []
 
     class Server:
@@ -254,24 +261,13 @@ def test_tests_marked_full_come_after_all_others(
             assert not fresh
             return "seen" if sees in tests else "missed"
 
-    monkeypatch.setattr(mutation, "ROOT", tmp_path)
-    monkeypatch.setattr(mutation, "FOLDER", tmp_path)
-    attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
-    monkeypatch.setattr(attempts, "_near", lambda _: ["a"])
-    server: Any = Server()
-    assert attempts._try_with_more(server, mutant) == (verdict, tuple(tried))
+    assert tried_with_more(tmp_path, monkeypatch, Server(), ["a"]) == (verdict, tuple(tried))
     assert runs == measured
 
 
 def test_a_fault_that_no_test_runs_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is `unrun`, whether or not there are tests marked `full`."""
-    monkeypatch.setattr(mutation, "ROOT", tmp_path)
-    monkeypatch.setattr(mutation, "FOLDER", tmp_path)
-    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
-    attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
-    monkeypatch.setattr(attempts, "_near", lambda _: [])
-    server: Any = None
-    assert attempts._try_with_more(server, mutant) == ("unrun", ())
+    assert tried_with_more(tmp_path, monkeypatch, None, []) == ("unrun", ())
 
 
 SCALE = """LIMIT = 5

@@ -135,7 +135,6 @@ def test_a_terminal_has_a_spinner_that_goes_away() -> None:
         env={**environment, "TERM": "xterm", "COLUMNS": "80"},
     ) as process:
         os.close(child)
-        assert process.stdin is not None
         shown = _read_until(parent, b"building the graph of small ...")
         process.stdin.write(b"\n")
         process.stdin.close()

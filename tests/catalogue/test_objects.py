@@ -61,7 +61,6 @@ train {{ seed = 3 }}
 def _compared(written: str) -> tuple[str, str, str, str]:
     """Return target, prediction, class and arguments of `[target, prediction] -> Class(arguments)`."""
     found = re.fullmatch(r"\[(\w+), (\w+)\] -> (\w+)\((.*)\)", written)
-    assert found is not None
     return found[1], found[2], found[3], found[4]
 
 

@@ -67,7 +67,6 @@ def test_the_profile_has_the_ops_of_the_spec(calibrated: Command) -> None:
     }
     assert all(each.alone > 0 and each.crowded > 0 and each.runs == 1 for each in products)
     if profile.machine.cores > 1:
-        assert profile.tower_awake is not None
         assert profile.tower_awake > 0
         assert all((each.wide is None) == (each.type == "IteratorGetNext") for each in profile.ops)
     assert profile.op_start > 0
@@ -149,23 +148,26 @@ def test_an_estimate_is_said_to_be_one(command: Command) -> None:
     assert "an estimate for the hardware `cpu`" in done.out
 
 
-def test_nothing_of_others_is_replaced(calibrated: Command) -> None:
-    """A file that is no profile stays, and so does the spec itself; both are told before anything is run."""
-    calibrated.write("mine.json", "mine")
-    for output, code in (("mine.json", "TFD753"), ("small.tfdeploy", "TFD752")):
-        done = calibrated("calibrate", "small.tfdeploy", "--output", output)
-        assert (done.code, code in done.err) == (2, True)
-    assert calibrated.read("mine.json") == "mine"
-
-
-def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(command: Command) -> None:
-    """A folder that is missing costs no minute of measurements, for which processes would be started."""
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("mine.json", "error[TFD753]"),
+        ("small.tfdeploy", "error[TFD752]"),
+        ("nowhere/small.json", "error[TFD733]: `nowhere/small.json` cannot be written: no such file"),
+    ],
+)
+def test_what_cannot_be_written_is_found_before_anything_is_measured(
+    command: Command, output: str, said: str
+) -> None:
+    """A file that is no profile and the spec itself stay, and no process is started that would measure."""
     command.write("small.tfdeploy", SPEC)
+    command.write("mine.json", "mine")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "subprocess", SimpleNamespace())
-        done = command("calibrate", "small.tfdeploy", "--output", "nowhere/small.json")
+        done = command("calibrate", "small.tfdeploy", "--output", output)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error[TFD733]: `nowhere/small.json` cannot be written: no such file")
+    assert done.err.startswith(said)
+    assert command.read("mine.json") == "mine"
 
 
 def test_a_damaged_profile_ends_the_command(calibrated: Command) -> None:

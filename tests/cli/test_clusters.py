@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 import pytest
 
-import grammar
 from tests.cli.conftest import GOOD, Command
 from tests.runtime.tasks import SPEC
+from tests.support import spec_of
 from tfdeploy.cli.commands.compile_and_run import _flags, membership_of
 from tfdeploy.cli.common import Common
 from tfdeploy.runtime.membership.addresses import Task
 
 JOBS = 'devices { job "worker" { tasks = 2, cpu = 1 } }\n'
-
-
-def spec_of(text: str) -> Any:
-    """Return a spec."""
-    found = grammar.read("m.tfdeploy", text=text).spec
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(

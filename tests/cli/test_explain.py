@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import tfdeploy
 from dsl.codes import CODES, Code
 from tests.cli.conftest import Command
 from tests.cli.pages import Example, example, sections
@@ -21,9 +22,6 @@ PROSE |= {"TFD749", "TFD788", *(f"TFD77{digit}" for digit in (0, 1, 2, 3, 8))}
 """Codes that no short example brings about: of a verification, of TensorFlow, of two runs, of a disk, of
 several processes, and of packages that are not installed.
 """
-
-AWAITED: set[str] = set()
-"""Codes with pages whose faults nothing looks for yet."""
 
 EXAMPLES = [code for code in CODES.values() if code.stage != "tool" and code.code not in PROSE]
 LIGHT = [code for code in EXAMPLES if code.stage == "check"]
@@ -41,8 +39,6 @@ def test_every_code_has_a_page_of_the_same_build(code: Code) -> None:
 
 def test_every_page_has_a_code() -> None:
     """No page is left over from a code that is gone."""
-    import tfdeploy
-
     pages = Path(tfdeploy.__file__).with_name("pages")
     assert {path.stem for path in pages.iterdir()} == set(CODES)
 
@@ -57,53 +53,30 @@ def test_table_of_codes_is_sorted_and_each_name_stands_once() -> None:
 
 
 @pytest.mark.parametrize("code", LIGHT, ids=lambda code: code.code)
-def test_wrong_example_yields_exactly_its_code(
-    code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("section", ["Wrong", "Right"])
+def test_wrong_example_yields_exactly_its_code_and_right_one_nothing(
+    code: Code, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checking the wrong example of a page finds that code, once, and nothing else."""
     monkeypatch.chdir(tmp_path)
-    assert example(code, "Wrong").run(tmp_path) == [code.code]
-
-
-@pytest.mark.parametrize("code", LIGHT, ids=lambda code: code.code)
-def test_right_example_yields_nothing(code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checking the right example of a page finds nothing."""
-    monkeypatch.chdir(tmp_path)
-    assert example(code, "Right").run(tmp_path) == []
-
-
-def _awaited(code: Code) -> object:
-    found = (
-        pytest.mark.xfail(strict=True, reason="nothing raises this code yet") if code.code in AWAITED else ()
-    )
-    return pytest.param(code, marks=found, id=code.code)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked_tasks")
-@pytest.mark.family(every=16)
-@pytest.mark.parametrize("code", [_awaited(code) for code in HEAVY])
-def test_wrong_example_of_a_later_stage_yields_exactly_its_code(
-    code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Compiling or running the wrong example reports that code, once; `check` finds this or nothing."""
-    monkeypatch.chdir(tmp_path)
-    wrong = example(code, "Wrong")
-    assert wrong.run(tmp_path) == [code.code]
-    checked = Example({}, (f"tfdeploy check --allow-python {' '.join(wrong.specs)}",)).run(tmp_path)
-    assert checked in ([], [code.code])
+    assert example(code, section).run(tmp_path) == ([code.code] if section == "Wrong" else [])
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_tasks")
 @pytest.mark.family(every=16)
 @pytest.mark.parametrize("code", HEAVY, ids=lambda code: code.code)
-def test_right_example_of_a_later_stage_works(
-    code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("section", ["Wrong", "Right"])
+def test_examples_of_later_stages(
+    code: Code, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Compiling or running the right example works, to its end."""
+    """Compiling or running the wrong one reports its code, once; `check` finds this or nothing."""
     monkeypatch.chdir(tmp_path)
-    assert example(code, "Right").run(tmp_path) == []
+    found = example(code, section)
+    assert found.run(tmp_path) == ([code.code] if section == "Wrong" else [])
+    if section == "Wrong":
+        checked = Example({}, (f"tfdeploy check --allow-python {' '.join(found.specs)}",)).run(tmp_path)
+        assert checked in ([], [code.code])
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.code)

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
 from tests.cli.conftest import Command
+from tfdeploy.cli.group import COMMANDS, load
 
 FAULTY = """
 import click, sys
@@ -44,8 +46,6 @@ def test_help_lists_commands_without_loading_them(command: Command) -> None:
 
 def test_help_of_each_command(command: Command) -> None:
     """Every command that is listed exists and explains itself, with the common options."""
-    from tfdeploy.cli.group import COMMANDS, load
-
     assert COMMANDS
     for name in COMMANDS:
         text = load(name).get_help(load(name).make_context(name, [], resilient_parsing=True))
@@ -56,13 +56,11 @@ def test_help_of_each_command(command: Command) -> None:
 
 def test_version(command: Command) -> None:
     """`--version` names the tool and its version."""
-    from importlib.metadata import version
-
     assert command("--version").out == f"tfdeploy {version('tfdeploy')}\n"
 
 
 def test_fault_of_the_tool(command: Command) -> None:
-    """A fault of the tool is reported as one, without a traceback, and ends with 2."""
+    """A fault of the tool is reported as one, without a traceback except for `--debug`, and ends with 2."""
     done = command(program=faulty("1 / 0"))
     assert (done.code, done.out) == (2, "")
     first, note, advice, *_ = done.err.splitlines()
@@ -73,14 +71,10 @@ def test_fault_of_the_tool(command: Command) -> None:
         == "  = help: run again with `--debug` and report what it prints, with the spec and the command line"
     )
     assert "Traceback" not in done.err
-
-
-def test_debug_shows_the_traceback(command: Command) -> None:
-    """With `--debug` the traceback comes first."""
-    done = command("--debug", program=faulty("1 / 0"))
-    assert done.code == 2
-    assert done.err.startswith("Traceback (most recent call last):\n")
-    assert "error[TFD901]" in done.err
+    debugged = command("--debug", program=faulty("1 / 0"))
+    assert debugged.code == 2
+    assert debugged.err.startswith("Traceback (most recent call last):\n")
+    assert "error[TFD901]" in debugged.err
 
 
 INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import forked
 from tests.folders import ROOT
 
@@ -69,13 +71,19 @@ def test_an_executed_compile_and_run(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_gpus_that_are_not_there(tmp_path: Path) -> None:
-    """GPUs that the machine lacks are one error at the line that declares them; nothing is left behind."""
-    done = tfdeploy("compile-and-run", CIFAR10, "--set", f"train.directory={tmp_path / 'run'}")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "error[TFD504]: this machine has no `gpu[0..2]`" in done.stderr
-    assert "--emulate" in done.stderr
+@pytest.mark.parametrize(
+    ("spec", "folder", "code", "said"),
+    [
+        (CIFAR10, "run", 1, ["error[TFD504]: this machine has no `gpu[0..2]`", "--emulate"]),
+        (DIGITS, "file/run", 2, ["error[TFD732]", "not a directory"]),
+    ],
+)
+def test_a_run_that_cannot_begin(tmp_path: Path, spec: Path, folder: str, code: int, said: list[str]) -> None:
+    """GPUs that the machine lacks, and a run directory below a file: an error, and nothing is left behind."""
+    (tmp_path / "file").write_text("")
+    done = tfdeploy("compile-and-run", spec, "--set", f"train.directory={tmp_path / folder}")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert all(each in done.stderr for each in said)
     assert not (tmp_path / "run").exists()
 
 
@@ -100,12 +108,3 @@ def test_compile(tmp_path: Path) -> None:
             saver.restore(session, prefix)
     assert step.device == "/job:localhost/replica:0/task:0/device:CPU:0"
     assert tf.train.load_checkpoint(prefix).get_tensor("global_step") == 0
-
-
-def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    """A run directory below a file is an error at the override that names it, and the exit code is 2."""
-    (tmp_path / "file").write_text("")
-    done = tfdeploy("compile-and-run", DIGITS, "--set", f"train.directory={tmp_path / 'file' / 'run'}")
-    assert done.returncode == 2
-    assert "error[TFD732]" in done.stderr
-    assert "not a directory" in done.stderr

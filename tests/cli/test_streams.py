@@ -20,6 +20,8 @@ from compiler import process as memory
 from dsl.diagnostics import RunError
 from tests.cli.conftest import GOOD
 from tfdeploy import own_process
+from tfdeploy.cli.faults import INTERRUPTED
+from tfdeploy.own_process import SIGNALLED
 
 FULL = "error[TFD796]: standard output cannot be written: no space left on device"
 CLOSED = "error[TFD796]: standard output cannot be written: bad file descriptor"
@@ -262,7 +264,4 @@ def test_a_stream_that_another_program_has_made_not_to_wait(pipe: tuple[int, int
 
 def test_the_codes_of_signals_are_those_of_a_shell() -> None:
     """An interrupt while modules are imported ends as one later on."""
-    from tfdeploy.cli.faults import INTERRUPTED
-    from tfdeploy.own_process import SIGNALLED
-
     assert SIGNALLED + signal.SIGINT == INTERRUPTED

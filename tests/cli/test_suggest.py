@@ -36,7 +36,6 @@ def test_better_rules_are_written_and_are_the_best_then(command: Command) -> Non
     assert "# a tower on two devices" in written
     assert "# for now" in written
     reading = grammar.read("small.tfdeploy", text=written)
-    assert reading.spec is not None
     rules = [each.span.text for each in reading.spec.place.rules if each.span is not None]
     printed = first.out[first.out.index("place {") : first.out.index("}\n")].splitlines()[1:]
     assert [each.strip() for each in printed] == rules

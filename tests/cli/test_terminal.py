@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from rich.control import Control
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +20,14 @@ from tfdeploy.cli.group import load
 from tfdeploy.runtime.show.console import TameConsole
 
 TRAP = "\x1b]0;owned\x07\x1b[2J\u202e"
+
+
+def invoke(arguments: list[str]) -> Result:
+    """Run a command in this process, which ends as it should."""
+    name, *rest = arguments
+    done = CliRunner().invoke(load(name), rest, standalone_mode=False)
+    assert done.exception is None, done.exception
+    return done
 
 
 def test_pictures_stand_for_what_steers() -> None:
@@ -44,9 +52,7 @@ def test_maps_of_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, colo
         ["plan", "stranger.json", "--ops"],
         ["diff", "own.json", "stranger.json"],
     ):
-        name, *rest = arguments
-        done = CliRunner().invoke(load(name), [*rest, "--color", color], standalone_mode=False)
-        assert done.exception is None, done.exception
+        done = invoke([*arguments, "--color", color])
         assert "owned" in done.stdout, arguments
         _require_tame(done.output)
 
@@ -64,12 +70,7 @@ def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ["plan", f"{TRAP}.json"],
         ["plan", f"no{TRAP}"],
     ):
-        name, *rest = arguments
-        runner = CliRunner()
-        done = runner.invoke(load(name), rest, standalone_mode=False)
-        said = done.output + (str(done.exception) if done.exception is not None else "")
-        assert done.exception is None, said
-        _require_tame(said)
+        _require_tame(invoke(arguments).output)
 
 
 @pytest.mark.parametrize("style", ["human", "concise", "github", "json", "sarif"])
@@ -114,10 +115,8 @@ def test_pages_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ["plan", "stranger.json", "--html", "page.html"],
         ["plot", f"run{TRAP}", "other", "--out", "curves.svg"],
     ):
-        name, *rest = arguments
-        done = CliRunner().invoke(load(name), rest, standalone_mode=False)
-        assert done.exception is None, done.exception
-        text = Path(rest[-1]).read_text()
+        invoke(arguments)
+        text = Path(arguments[-1]).read_text()
         assert "owned" in text
         _require_tame(text)
 

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner, Result
 
+from compiler.graph import scores
+from compiler.step import sums
 from compiler.step.sums import Reduction
 from dsl import ir
 from tests.folders import ROOT
+from tests.support import spec_of
 from tfdeploy.cli.commands.verify import DIFFERENT
 from tfdeploy.cli.group import load
 from tfdeploy.runtime import verify as verification
-from tfdeploy.runtime.verify import cases
+from tfdeploy.runtime.verify import Options, Verification, cases
 from tfdeploy.runtime.verify.cases import Case
 from tfdeploy.runtime.verify.compare import Differences
 from tfdeploy.runtime.verify.session import Outcome
@@ -203,9 +207,6 @@ def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     All else agrees on examples that are made up without any data: words are in the table, and classes among
     the predictions.
     """
-    from attrs import evolve
-
-    from compiler.step import sums
 
     def forgetful(reduction: Reduction) -> list[Any]:
         few = max(len(reduction.values) - 1, 1)
@@ -251,13 +252,6 @@ train { steps = 3, seed = 1 }
 @pytest.mark.parametrize("averages", [pytest.param(True, id="ema"), pytest.param(False, id="plain")])
 def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch, *, averages: bool) -> None:
     """The penalty of the training's weights beside the loss of averages, or of a mean of copies, is named."""
-    from attrs import evolve
-
-    from compiler.graph import scores
-    from dsl import ir
-    from tests.support import spec_of
-    from tfdeploy.runtime.verify import Options, Verification
-    from tfdeploy.runtime.verify.cases import Case
 
     def differing() -> set[str]:
         verification = Verification(spec_of(WEIGHED, **more), Options(steps=3))

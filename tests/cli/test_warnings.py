@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import tfdeploy
 from tests.cli.conftest import Command
@@ -53,6 +53,11 @@ def spec(command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
     return command.write("strange.tfdeploy", SPEC.replace("  OVERRULED\n", ""))
 
 
+def invoke(name: str, *arguments: Path | str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(load(name), list(map(str, arguments)), standalone_mode=False)
+
+
 def codes(text: str) -> list[str]:
     """Return the codes of the diagnostics in what a command has written."""
     return [line.split("[")[1][:6] for line in text.splitlines() if line.startswith(("warning[", "error["))]
@@ -60,14 +65,12 @@ def codes(text: str) -> list[str]:
 
 def test_every_command_shows_them(command: Command, spec: Path) -> None:
     """`plan`, `compile` and `compile-and-run` show each once; `check` what needs no graph."""
-    run = CliRunner()
-    assert codes(run.invoke(load("check"), [str(spec)], standalone_mode=False).stderr) == ["TFD516"]
-    planned = run.invoke(load("plan"), [str(spec)], standalone_mode=False)
+    assert codes(invoke("check", spec).stderr) == ["TFD516"]
+    planned = invoke("plan", spec)
     assert (codes(planned.stderr), planned.return_value) == (STRANGE, 0)
     plainly = command.write("plainly.tfdeploy", SPEC.replace("OVERRULED", OVERRULED))
-    planned = run.invoke(load("plan"), [str(plainly)], standalone_mode=False)
-    assert codes(planned.stderr) == ["TFD604", *STRANGE]
-    compiled = run.invoke(load("compile"), [str(spec), "--out", "out"], standalone_mode=False)
+    assert codes(invoke("plan", plainly).stderr) == ["TFD604", *STRANGE]
+    compiled = invoke("compile", spec, "--out", "out")
     assert (codes(compiled.stderr), compiled.return_value) == (STRANGE, 0)
     ran = command("compile-and-run", "strange.tfdeploy")
     assert (codes(ran.err), ran.code) == (STRANGE, 0)
@@ -75,21 +78,20 @@ def test_every_command_shows_them(command: Command, spec: Path) -> None:
 
 def test_a_quiet_command_shows_none(command: Command, spec: Path) -> None:
     """Only errors and the last summary are left, and what the command was asked for."""
-    run = CliRunner()
-    checked = run.invoke(load("check"), [str(spec), "-q"], standalone_mode=False)
+    checked = invoke("check", spec, "-q")
     assert (checked.stderr, checked.stdout) == ("", f"{spec}: no errors\n")
-    planned = run.invoke(load("plan"), [str(spec), "--quiet"], standalone_mode=False)
+    planned = invoke("plan", spec, "--quiet")
     assert (planned.stderr, planned.return_value, "cpu[1]" in planned.stdout) == ("", 0, True)
     ran = command("compile-and-run", "strange.tfdeploy", "-q")
     title, *rows = ran.out.splitlines()
     assert (ran.err, ran.code, title, rows[-1].split()[0]) == ("", 0, "finished at step 1", "directory")
-    wrong = run.invoke(load("check"), [str(spec), "-q", "--set", "clones.batch=0"], standalone_mode=False)
+    wrong = invoke("check", spec, "-q", "--set", "clones.batch=0")
     assert (codes(wrong.stderr), wrong.return_value) == (["TFD305"], 1)
 
 
 def test_memory_is_shown_and_what_is_too_much_is_told(spec: Path) -> None:
     """The map says how full a machine is, whose CPU devices share it; the warning names what is largest."""
-    done = CliRunner().invoke(load("plan"), [str(spec)], standalone_mode=False)
+    done = invoke("plan", spec)
     lines = done.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("memory "))
     place, *figures = lines[at + 1].split()
@@ -103,9 +105,7 @@ def test_memory_is_shown_and_what_is_too_much_is_told(spec: Path) -> None:
     assert f"a step needs {figures[0]} KiB on `cpu[0..1]`" in done.stderr
     assert "strange.tfdeploy:11:33" in done.stderr
     assert "largest there, with slots: `a/kernel` (32 B)" in done.stderr
-    roomy = CliRunner().invoke(
-        load("plan"), [str(spec), "--set", "devices.cpu_memory=1GiB"], standalone_mode=False
-    )
+    roomy = invoke("plan", spec, "--set", "devices.cpu_memory=1GiB")
     assert codes(roomy.stderr) == ["TFD516", "TFD604"]
 
 

@@ -178,7 +178,6 @@ devices {
         "`aggregate = collective` cannot be combined with the tasks of a cluster",
     )
     assert marked(only) == "collective"
-    assert only.help is not None
     assert only.help.startswith("use `aggregate = ring`")
 
 

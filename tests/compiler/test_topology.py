@@ -87,10 +87,12 @@ def test_the_devices_of_a_pattern(pattern: ir.DevicePattern, names: str) -> None
 
 
 def test_a_set_has_the_devices_of_its_patterns_one_after_the_other() -> None:
-    """What two patterns name is used twice as often."""
+    """What two patterns name is used twice as often. Parameter servers are the first CPUs of their tasks."""
     first, second = ir.DevicePattern("gpu", (0,), "extra"), ir.DevicePattern("cpu", None, "extra")
     found = CLUSTER.resolve_set(ir.DeviceSet((first, second, first)))
     assert refs(found) == "extra[0].gpu[0] extra[0].cpu[0] extra[0].cpu[1] extra[0].gpu[0]"
+    assert refs(CLUSTER.parameter_servers) == "ps[0].cpu[0] ps[1].cpu[0]"
+    assert declare(ir.Devices(cpu=2), 0).parameter_servers == ()
 
 
 def test_the_cpu_of_a_task() -> None:
@@ -115,12 +117,6 @@ def test_the_cpu_of_a_task() -> None:
         "chief for all": "worker[0].cpu[0]",
         "servers alone": "ps[0].cpu[0]",
     }
-
-
-def test_parameter_servers_are_the_first_cpus_of_their_tasks() -> None:
-    """Further CPUs of a task are used if a rule names them."""
-    assert refs(CLUSTER.parameter_servers) == "ps[0].cpu[0] ps[1].cpu[0]"
-    assert declare(ir.Devices(cpu=2), 0).parameter_servers == ()
 
 
 def test_near_are_the_devices_of_the_own_worker() -> None:

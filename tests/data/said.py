@@ -109,9 +109,7 @@ def opened(reader: Reader, train: str, inputs: tuple[str, ...]) -> Stream:
     facts = lower(gathered.items, Span(source, 0, 0), reports, allow_python=True).facts
     if reports.has_errors:
         raise SpecError(reports.found)
-    assert facts.data is not None
     assert facts.data.train is not None
-    assert facts.model is not None
     split, wanted = facts.data.train, {}
     for each in facts.model.bindings:
         assert isinstance(each.value, ir.Input)
@@ -125,7 +123,6 @@ def said(reader: Reader, train: str, inputs: tuple[str, ...], *, read: bool = Fa
         stream = opened(reader, train, inputs)
         stream.check()
         explained = reader.explained(stream) if read else stream.explain(FAILED)
-        assert explained is not None
         found = [explained.diagnostic]
     except SpecError as error:
         found = list(error.diagnostics)

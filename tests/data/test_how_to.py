@@ -73,7 +73,6 @@ def test_an_example_of_the_page_is_read(
         )
         for name, dtype, shape in inputs
     }
-    assert spec.data is not None
     for split in (spec.data.train, spec.data.validation, spec.data.test):
         if split is None:
             continue

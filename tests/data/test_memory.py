@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -58,38 +59,40 @@ def read(folder: Path, kind: str, batch: int) -> tuple[int, float, int]:
     return int(count), float(total), int(peak)
 
 
-@pytest.mark.full
-def test_an_npz_of_three_gigabytes_takes_little_memory(tmp_path: Path) -> None:
-    """Three GiB of arrays are read to the last example in less than 256 MiB more than three MiB."""
-    found = []
-    for name, examples in (("small", 48), ("large", 49152)):
-        folder = tmp_path / name
-        folder.mkdir()
-        write_npz(folder / "data.npz", examples)
-        assert (folder / "data.npz").stat().st_size > examples * WIDTH * 4
-        found.append(read(folder, "npz", 64))
-        (folder / "data.npz").unlink()
-    (small, small_sum, small_peak), (large, large_sum, large_peak) = found
-    assert (small, large, small_sum, large_sum) == (48, 49152, 1.0, 1.0)
-    assert large_peak - small_peak < 256 << 20
+def write_csv(path: Path, examples: int) -> None:
+    """Write a table of so many rows, some thousands at a time."""
+    with path.open("w") as file:
+        file.write(",".join(f"c{each}" for each in range(8)) + "\n")
+        for _ in range(examples // 2000):
+            file.write("0,1,0,0,0,0,0,0\n" * 2000)
 
 
 @pytest.mark.full
-@pytest.mark.slow
-def test_a_table_of_half_a_million_rows_takes_little_memory(tmp_path: Path) -> None:
-    """Half a million rows are read to the last in less than 64 MiB more than two thousand."""
-    header = ",".join(f"c{each}" for each in range(8)) + "\n"
-    rows = "0,1,0,0,0,0,0,0\n" * 2000
-    found = []
-    for name, repeats in (("small", 1), ("large", 250)):
-        folder = tmp_path / name
-        folder.mkdir()
-        with (folder / "data.csv").open("w") as file:
-            file.write(header)
-            for _ in range(repeats):
-                file.write(rows)
-        found.append(read(folder, "csv", 1024))
-        (folder / "data.csv").unlink()
-    (small, small_sum, small_peak), (large, large_sum, large_peak) = found
-    assert (small, large, small_sum, large_sum) == (2000, 500_000, 2000.0, 500_000.0)
-    assert large_peak - small_peak < 64 << 20
+@pytest.mark.parametrize(
+    ("kind", "write", "batch", "few", "many", "megabytes"),
+    [
+        ("npz", write_npz, 64, 48, 49_152, 256),
+        pytest.param("csv", write_csv, 1024, 2000, 500_000, 64, marks=pytest.mark.slow),
+    ],
+)
+def test_large_files_take_little_memory(
+    tmp_path: Path,
+    kind: str,
+    write: Callable[[Path, int], None],
+    batch: int,
+    few: int,
+    many: int,
+    megabytes: int,
+) -> None:
+    """Three GiB of arrays, and half a million rows, are read to the last in little more than a small file."""
+    peaks = []
+    for examples in (few, many):
+        file = tmp_path / f"{examples}" / f"data.{kind}"
+        file.parent.mkdir()
+        write(file, examples)
+        assert kind == "csv" or file.stat().st_size > examples * WIDTH * 4
+        count, total, peak = read(file.parent, kind, batch)
+        assert (count, total) == (examples, 1.0 if kind == "npz" else examples)
+        peaks.append(peak)
+        file.unlink()
+    assert peaks[1] - peaks[0] < megabytes << 20

@@ -35,7 +35,6 @@ def parse(line: str) -> None:
     elif words[0] == "tfdeploy" and words[1] != "--version":
         with click.Context(tfdeploy) as context:
             name, command, rest = tfdeploy.resolve_command(context, words[1:])
-            assert command is not None
             command.make_context(name, list(rest))
 
 

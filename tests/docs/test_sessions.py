@@ -157,7 +157,6 @@ def test_every_other_output_is_what_is_really_said() -> None:
     with socket() as deaf:  # it is bound, and does not listen
         deaf.bind(("127.0.0.1", 0))
         silence = probe(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)
-    assert silence is not None
     watch._report_missing(
         [MissingTask(worker, "10.0.0.3:2222", silence.words, monotonic() - 12.1)], "to start training"
     )

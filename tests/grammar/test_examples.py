@@ -39,7 +39,6 @@ def test_cifar10_reads_without_a_diagnostic() -> None:
     """The CIFAR-10 spec with its GPUs and averaged weights gives nothing to complain about."""
     reading = grammar.read(EXAMPLES / "cifar10.tfdeploy")
     assert list(reading.diagnostics) == []
-    assert reading.spec is not None
     assert reading.spec.devices.gpu == 3
     assert reading.spec.update.ema == 0.99
 
@@ -61,10 +60,7 @@ def test_overrides_reach_attributes_constants_and_arguments() -> None:
     assert spec.devices.cpu == 4
     assert spec.train.steps == 20
     assert spec.train.directory == "runs/4 towers"
-    assert spec.update.optimizer is not None
     assert spec.update.optimizer.kwargs["learning_rate"] == ir.Call(
         "ExponentialDecay", (0.1,), {"decay_steps": 64, "decay_rate": 0.99}
     )
-    assert spec.data is not None
-    assert spec.data.train is not None
     assert spec.data.train.transforms[-1] == ir.Call("shuffle", (7,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import grammar
 from dsl.formats.render import render
 
@@ -21,11 +23,10 @@ def write(directory: Path, **files: str) -> Path:
 
 def found(path: Path) -> list[tuple[str, str, int]]:
     """Return the code, file name and line of each error."""
-    errors = []
-    for each in grammar.read(path).diagnostics:
-        assert each.span is not None
-        errors.append((each.code, Path(each.span.source.name).name, each.span.begin.line))
-    return errors
+    return [
+        (each.code, Path(each.span.source.name).name, each.span.begin.line)
+        for each in grammar.read(path).diagnostics
+    ]
 
 
 def test_blocks_of_included_files_belong_to_the_spec(tmp_path: Path) -> None:
@@ -37,7 +38,6 @@ def test_blocks_of_included_files_belong_to_the_spec(tmp_path: Path) -> None:
         below__b="tfdeploy = 1\nlet { n = 3 }\n",
     )
     reading = grammar.read(main)
-    assert reading.spec is not None
     assert reading.spec.clones.count == 3
     assert [Path(source.name).name for source in reading.sources] == [
         "main.tfdeploy",
@@ -61,35 +61,34 @@ def test_paths_may_not_leave_the_tree(tmp_path: Path) -> None:
         assert found(main) == [("TFD211", "main.tfdeploy", 2)]
 
 
-def test_circles_are_refused(tmp_path: Path) -> None:
-    """Files that include each other are an error where the circle closes."""
-    main = write(
-        tmp_path,
-        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\n' + MODEL,
-        a='include = ["b.tfdeploy"]\n',
-        b='\n\ninclude = ["main.tfdeploy"]\n',
-    )
-    assert found(main) == [("TFD210", "b.tfdeploy", 3)]
-
-
-def test_errors_of_all_files_come_in_order(tmp_path: Path) -> None:
-    """Errors stand where they are; those of the spec come first, then those of what it includes."""
-    main = write(
-        tmp_path,
-        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\nclones { cuont = 1 }\n' + MODEL,
-        a="train { keep = 0 }\n",
-    )
-    assert found(main) == [("TFD202", "main.tfdeploy", 3), ("TFD305", "a.tfdeploy", 1)]
-
-
-def test_what_cannot_be_read_keeps_the_rest_quiet(tmp_path: Path) -> None:
-    """Where an included file is missing, what it may have defined is not complained of."""
-    main = write(
-        tmp_path,
-        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\nclones { count = n }\n'
-        'model "m" {\n  x = input(float32, [1])\n  output = x -> block()\n}\n',
-    )
-    assert found(main) == [("TFD190", "main.tfdeploy", 2)]
+@pytest.mark.parametrize(
+    ("more", "files", "errors"),
+    [
+        pytest.param(
+            MODEL,
+            {"a": 'include = ["b.tfdeploy"]\n', "b": '\n\ninclude = ["main.tfdeploy"]\n'},
+            [("TFD210", "b.tfdeploy", 3)],
+            id="a circle, where it closes",
+        ),
+        pytest.param(
+            f"clones {{ cuont = 1 }}\n{MODEL}",
+            {"a": "train { keep = 0 }\n"},
+            [("TFD202", "main.tfdeploy", 3), ("TFD305", "a.tfdeploy", 1)],
+            id="errors of the spec come first, then those of what it includes",
+        ),
+        pytest.param(
+            f"clones {{ count = n }}\n{MODEL.replace('Dense(1)', 'block()')}",
+            {},
+            [("TFD190", "main.tfdeploy", 2)],
+            id="what a missing file may have defined is not complained of",
+        ),
+    ],
+)
+def test_errors_stand_where_they_are(
+    tmp_path: Path, more: str, files: dict[str, str], errors: list[tuple[str, str, int]]
+) -> None:
+    """In the file and the line that has the fault."""
+    assert found(write(tmp_path, main=f'tfdeploy = 1\ninclude = ["a.tfdeploy"]\n{more}', **files)) == errors
 
 
 def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ def test_fifty_brackets_are_read() -> None:
     """The deepest nesting that is allowed gives its value."""
     spec = f"tfdeploy = 1\nlet {{ n = {'(' * 49}2{')' * 49} }}\nclones {{ count = n }}\n{MODEL}"
     reading = grammar.read("spec.tfdeploy", text=spec)
-    assert reading.spec is not None
     assert reading.spec.clones.count == 2
 
 
@@ -80,7 +79,6 @@ def test_more_words_than_a_spec_may_have_are_refused_without_being_read(text: st
     """No more tokens than are allowed are made of a text, and no more of it is looked at."""
     (error,) = grammar.read("spec.tfdeploy", text="tfdeploy = 1\n" + text * 100_000).diagnostics
     assert (error.code, error.span is not None) == ("TFD114", True)
-    assert error.span is not None
     made = lark_parser.lex(error.span.source.text[: error.span.end])
     assert len(made) == MOST_TOKENS + 1
 
@@ -154,8 +152,6 @@ def test_the_longest_range_is_read_and_a_longer_one_is_not() -> None:
     devices = 'devices {{ job "worker" {{ tasks = 100000 }} }}\n'
     text = f"tfdeploy = 1\n{{model}}{devices}place {{{{ clones -> worker[{{range}}].cpu[0] }}}}\n"
     reading = grammar.read("spec.tfdeploy", text=text.format(model=MODEL, range="0..99999"))
-    assert reading.spec is not None
-    assert reading.spec.place is not None
     (rule,) = reading.spec.place.rules
     assert isinstance(rule.target, ir.DeviceSet)
     assert rule.target.patterns[0].tasks == tuple(range(100_000))

@@ -133,7 +133,6 @@ def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None
             given = read_tf_config(text, spec.devices.jobs)
             assert given is not None
             addresses, own = given
-            assert own is not None
             assert addresses.address(own) == cluster[kind][index]
             found.append(own.ref)
     assert sorted(found) == ["ps:0", "ps:1", "worker:0", "worker:1", "worker:2"]
@@ -179,7 +178,6 @@ def test_the_spec_is_the_one_that_was_given(export: Any, container_of: Container
         ("ps", 2, ()),
         ("worker", 3, ()),
     ]
-    assert spec.data is not None
     read = [split.source.args for split in (spec.data.train, spec.data.validation, spec.data.test) if split]
     assert read == [("/data/up/a.csv",), ("/data/b/c.csv",), ("/abs/d.csv",)]
     train_block = spec.train

@@ -73,24 +73,19 @@ def answered(text: str, spec: Path, offset: int) -> None:
             assert at.character <= 2 * len(lines[at.line])
 
 
-@pytest.mark.family(every=4)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_damaged_texts_are_answered(spec: Path) -> None:
-    """One damaged text for each example, at a place near the damage."""
+@pytest.mark.parametrize(
+    ("spec", "count", "places"),
+    [
+        *(pytest.param(each, 2, 1, marks=pytest.mark.family(every=4), id=each.stem) for each in SPECS),
+        *(pytest.param(each, 15, 3, marks=pytest.mark.full, id=f"{each.stem}-much") for each in SPECS[::3]),
+    ],
+)
+def test_damaged_texts_are_answered(spec: Path, count: int, places: int) -> None:
+    """Damaged texts of each example, at places near the damage."""
     chosen = random.Random(spec.name)  # noqa: S311 damage is no secret
     text = spec.read_text()
-    for damaged in mutations(text, 2, chosen.randrange(10**6)):
-        answered(damaged, spec, chosen.randrange(len(damaged)))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: spec.stem)
-def test_many_damaged_texts_are_answered(spec: Path) -> None:
-    """As above, with more damage and more places."""
-    chosen = random.Random(spec.name)  # noqa: S311 damage is no secret
-    text = spec.read_text()
-    for damaged in mutations(text, 15, chosen.randrange(10**6)):
-        for _ in range(3):
+    for damaged in mutations(text, count, chosen.randrange(10**6)):
+        for _ in range(places):
             answered(damaged, spec, chosen.randrange(len(damaged)))
 
 

@@ -13,7 +13,7 @@ from lsprotocol import types
 from dsl.diagnostics import MAX_SHOWN
 from tests.cli.conftest import Command, command
 from tests.folders import EXAMPLES
-from tests.lsp.texts import SMALL
+from tests.lsp.texts import SMALL, including
 from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.documents import Documents, Positions
 from tfdeploy.lsp.settings import Settings
@@ -139,19 +139,19 @@ def mutations(text: str, count: int, seed: int) -> Iterator[str]:
         yield text[:start] + chosen.choice(("", *PIECES, text[start:end] * 2)) + text[end:]
 
 
-@pytest.mark.family(every=4)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_mutations_of_the_examples(command: Command, spec: Path) -> None:
+@pytest.mark.parametrize(
+    ("spec", "count", "seed"),
+    [
+        *(pytest.param(each, 2, 0, marks=pytest.mark.family(every=4), id=each.stem) for each in SPECS),
+        *(
+            pytest.param(each, 40, 1000, marks=pytest.mark.full, id=f"{each.stem}-much")
+            for each in SPECS[::3]
+        ),
+    ],
+)
+def test_mutations_of_the_examples(command: Command, spec: Path, count: int, seed: int) -> None:
     """Damage of any kind gives the same in both."""
-    for text in mutations(spec.read_text(), 2, len(spec.name)):
-        same(command, text)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: spec.stem)
-def test_many_mutations_of_the_examples(command: Command, spec: Path) -> None:
-    """As above, with more damage."""
-    for text in mutations(spec.read_text(), 40, 1000 + len(spec.name)):
+    for text in mutations(spec.read_text(), count, seed + len(spec.name)):
         same(command, text)
 
 
@@ -183,7 +183,6 @@ def test_what_has_no_use_is_marked() -> None:
     assert [each.tags for each in found] == [[types.DiagnosticTag.Unnecessary]]
     assert found[0].range == types.Range(types.Position(3, 2), types.Position(3, 7))
     page = found[0].code_description
-    assert page is not None
     assert page.href.startswith("file:///")
     assert page.href.endswith("/tfdeploy/pages/TFD602.md")
 
@@ -207,9 +206,7 @@ def test_errors_in_what_is_set_are_shown_at_the_beginning() -> None:
 
 def test_errors_in_included_files_are_shown_there(tmp_path: Path) -> None:
     """An included text counts as it is in the editor, and its errors have its own address."""
-    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n').replace(
-        "let {\n  width = 8\n}\n", ""
-    )
+    main = including("part.tfdeploy")
     (tmp_path / "part.tfdeploy").write_text("let { width = 8 }\n")
     (tmp_path / "main.tfdeploy").write_text(main)
     documents = Documents()

@@ -12,7 +12,7 @@ from compiler.checks import diagnose
 from dsl.diagnostics import Edit, edited
 from dsl.source import Source, Span
 from tests.folders import EXAMPLES
-from tests.lsp.texts import SMALL, Opened, small
+from tests.lsp.texts import SMALL, Opened, including, small
 from tfdeploy.lsp.diagnostics import examine
 from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features import navigation
@@ -35,7 +35,6 @@ place { clones -> worker[*].cpu[0] }
 def renamed(opened: Opened, name: str) -> str:
     """Return the text of a document after a rename that changes no other."""
     edit = navigation.rename(opened.place, name)
-    assert edit.changes is not None
     assert set(edit.changes) == {opened.document.uri}
     return after(opened.document.text, list(edit.changes[opened.document.uri]), opened)
 
@@ -80,23 +79,18 @@ def test_names_are_found_in_a_call_of_what_is_no_transform() -> None:
 
 
 def test_a_definition_is_highlighted_as_written() -> None:
-    """The other uses are read; what is not in the text itself is not highlighted."""
+    """The other uses are read, and references can leave it out; other texts and words have no highlights."""
     opened = small("  width = 8", "  wid|th = 8")
     found = navigation.highlights(opened.place)
     assert [each.kind for each in found] == [
         types.DocumentHighlightKind.Write,
         types.DocumentHighlightKind.Read,
     ]
+    others = navigation.references(opened.place, with_definition=False)
+    assert [each.range.start.line for each in others] == [SMALL[: SMALL.index("units = width")].count("\n")]
     opened = small("mode = sync", "mo|de = sync")
     assert navigation.highlights(opened.place) == []
     assert navigation.renamable(opened.place) is None
-
-
-def test_references_can_leave_out_the_definition() -> None:
-    """As the editor asks."""
-    opened = small("  width = 8", "  wid|th = 8")
-    found = navigation.references(opened.place, with_definition=False)
-    assert [each.range.start.line for each in found] == [SMALL[: SMALL.index("units = width")].count("\n")]
 
 
 def test_definitions() -> None:
@@ -114,10 +108,11 @@ def test_definitions() -> None:
 
 
 def test_a_job_is_renamed_with_its_rules() -> None:
-    """The name of a job is in its quotes and in rules."""
-    assert renamed(
-        Opened(CLUSTER.replace("clones -> worker", "clones -> wor|ker")), "node"
-    ) == CLUSTER.replace("worker", "node")
+    """Its name is in its quotes and in rules. With that of a kind, `gpu[0]` would mean something else."""
+    opened = Opened(CLUSTER.replace("clones -> worker", "clones -> wor|ker"))
+    assert renamed(opened, "node") == CLUSTER.replace("worker", "node")
+    with pytest.raises(navigation.CannotRenameError, match="`gpu` is a kind of device"):
+        renamed(opened, "gpu")
 
 
 @pytest.mark.parametrize(
@@ -150,22 +145,6 @@ def test_names_that_do_not_meet_may_be_the_same() -> None:
     assert "accuracy" in renamed(small("hidden -> Dense", "hid|den -> Dense"), "accuracy")
 
 
-def test_a_job_is_not_called_as_a_kind_of_device() -> None:
-    """`gpu[0]` would mean something else."""
-    opened = Opened(CLUSTER.replace("clones -> worker", "clones -> wor|ker"))
-    with pytest.raises(navigation.CannotRenameError, match="`gpu` is a kind of device"):
-        renamed(opened, "gpu")
-
-
-def test_a_tensor_that_a_rename_names_can_be_renamed() -> None:
-    """Then the spec has the name of it, whatever the source calls it."""
-    text = SMALL.replace(
-        "synthetic(100, image = feature(float32, [4]), digit = feature(int32, [], 10))",
-        'mnist("a", "b")\n    -> rename(image = image)',
-    )
-    assert "rename(other = " in renamed(Opened(text.replace("image -> twice", "im|age -> twice")), "other")
-
-
 def test_a_tensor_that_the_source_names_is_not_renamed() -> None:
     """`mnist` calls its images `image`, whatever the spec says."""
     text = SMALL.replace(
@@ -177,8 +156,7 @@ def test_a_tensor_that_the_source_names_is_not_renamed() -> None:
 
 def test_names_over_included_files(tmp_path: Path) -> None:
     """A constant in an included file is found and renamed there, as the editor has it."""
-    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n')
-    main = main.replace("let {\n  width = 8\n}\n", "")
+    main = including("part.tfdeploy")
     (tmp_path / "part.tfdeploy").write_text("let { old = 8 }\n")
     documents = Documents()
     document = documents.open((tmp_path / "main.tfdeploy").as_uri(), 1, main)
@@ -191,7 +169,6 @@ def test_names_over_included_files(tmp_path: Path) -> None:
         (part.uri, 1, 6)
     ]
     edit = navigation.rename(at, "broad")
-    assert edit.changes is not None
     assert {uri: len(each) for uri, each in edit.changes.items()} == {document.uri: 1, part.uri: 1}
 
 

@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcException
 
 from compiler.mapping.records import MapSpec
 from tests.lsp.editor import Editor
-from tests.lsp.texts import SMALL
+from tests.lsp.texts import SMALL, including
 from tests.placement_maps import make_map
 
 WRONG = SMALL.replace("mode = sync", "mode = snyc")
@@ -210,8 +210,7 @@ def test_fast_typing_ends_in_what_is_there(editor: Editor) -> None:
 
 def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
     """A file that a spec includes is no spec of its own: what is said of it is what the spec says."""
-    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n')
-    main = main.replace("let {\n  width = 8\n}\n", "")
+    main = including("part.tfdeploy")
     (editor.folder / "part.tfdeploy").write_text("let { width = 8 }\n")
     assert editor.open("main.tfdeploy", main) == []
     assert editor.open("part.tfdeploy", "let { width = 8 }\n") == []
@@ -238,11 +237,9 @@ def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
 
 def test_files_that_change_outside_of_the_editor_count(editor: Editor) -> None:
     """The server asks to be told of changed files, and reads open specs again when it is."""
-    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["outside.tfdeploy"]\n')
-    main = main.replace("let {\n  width = 8\n}\n", "")
     outside = editor.folder / "outside.tfdeploy"
     outside.write_text("let { width = 8 }\n")
-    assert editor.open("inside.tfdeploy", main) == []
+    assert editor.open("inside.tfdeploy", including("outside.tfdeploy")) == []
     assert types.WORKSPACE_DID_CHANGE_WATCHED_FILES in editor.registered
     outside.write_text("let { width = eight }\n")
     event = types.FileEvent(outside.as_uri(), types.FileChangeType.Changed)
@@ -293,8 +290,6 @@ def test_ctrl_c_ends_the_server(tmp_path: Path) -> None:
         [sys.executable, "-m", "tfdeploy", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
     )
     with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         asked = (
             b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":null,"capabilities":{}}}'
         )

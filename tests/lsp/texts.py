@@ -65,6 +65,12 @@ train {
 """A spec without errors that has a name of every kind, but for those of clusters."""
 
 
+def including(name: str) -> str:
+    """Return the small spec, which includes a file that has its constant `width`."""
+    main = SMALL.replace("tfdeploy = 1\n", f'tfdeploy = 1\ninclude = ["{name}"]\n')
+    return main.replace("let {\n  width = 8\n}\n", "")
+
+
 class Opened:
     """A text that is open in an editor, with a place marked by `|`.
 

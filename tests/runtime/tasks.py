@@ -144,7 +144,6 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
         self.process.stdout.close()
 
 

@@ -64,29 +64,39 @@ with StopSignals() as stop:
 def start(code: str) -> subprocess.Popen[str]:
     """Start a process that runs `code`, and wait until it is ready."""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def test_sigterm_ends_after_a_checkpoint() -> None:
-    """The exit code is 143, and what had to be done was done."""
-    process = start(DEFERRED)
+NOTED_BY_TWO = DEFERRED.replace("StopSignals()", "StopSignals(own_process=True)").replace("0.01", "0.5")
+"""The process is the run's own, where a thread reads what the main thread has handled already."""
+
+
+@pytest.mark.parametrize("program", [DEFERRED, NOTED_BY_TWO], ids=["a program of others", "noted by two"])
+def test_sigterm_ends_after_a_checkpoint(program: str) -> None:
+    """The exit code is 143, and what had to be done was done, once."""
+    process = start(program)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20) == ("checkpoint\n", None)
     assert process.returncode == 143
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None:
-    """A process whose main thread is outside of Python ends at the second signal."""
-    process = start(STUCK)
+@pytest.mark.parametrize(
+    ("program", "number", "code"),
+    [
+        pytest.param(STUCK, signal.SIGINT, 130, id="SIGINT while its main thread is outside of Python"),
+        pytest.param(STUCK, signal.SIGTERM, 143, id="SIGTERM while its main thread is outside of Python"),
+        pytest.param(ANOTHERS, signal.SIGTERM, -signal.SIGTERM, id="a program that does not handle SIGTERM"),
+    ],
+)
+def test_a_second_signal_ends_at_once(program: str, number: signal.Signals, code: int) -> None:
+    """A process of the run's own, and one of others as it would without a run."""
+    process = start(program)
     process.send_signal(number)
     while is_pending(process.pid, number):
         time.sleep(0.01)
     process.send_signal(number)
     assert process.wait(timeout=20) == code
-    assert process.stdout is not None
     process.stdout.close()
 
 
@@ -119,18 +129,6 @@ def test_the_exceptions_are_those_that_python_programs_expect() -> None:
     """Interrupted is a KeyboardInterrupt, Terminated a SystemExit with code 143."""
     assert issubclass(Interrupted, KeyboardInterrupt)
     assert Terminated().code == 143
-
-
-def test_a_second_sigterm_ends_a_program_that_does_not_handle_it() -> None:
-    """As it would without a run."""
-    process = start(ANOTHERS)
-    process.send_signal(signal.SIGTERM)
-    while is_pending(process.pid, signal.SIGTERM):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == -signal.SIGTERM
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 def test_a_run_that_is_given_up_goes_on_no_more() -> None:
@@ -170,14 +168,6 @@ def test_a_run_in_a_program_of_others_gives_its_outcome() -> None:
             stop.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
 
 
-def test_a_signal_counts_once_whoever_notes_it_first() -> None:
-    """In a process of the run's own, a thread reads what the main thread has handled already."""
-    process = start(DEFERRED.replace("StopSignals()", "StopSignals(own_process=True)").replace("0.01", "0.5"))
-    process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=20) == ("checkpoint\n", None)
-    assert process.returncode == 143
-
-
 def test_when_a_signal_arrived_is_known_before_a_thread_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait that looks at both finds both, though the main thread is often the first to handle a signal."""
     over = threading.Event()
@@ -185,7 +175,6 @@ def test_when_a_signal_arrived_is_known_before_a_thread_has_read_it(monkeypatch:
     with StopSignals(own_process=True) as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.received is signal.SIGINT
-        assert stop.arrived is not None
         assert stop.arrived[0] is signal.SIGINT
     over.set()
 

@@ -19,9 +19,11 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.kinds.kind_map import KindMap
 from compiler.mapping.records import MapTime
 from compiler.report.compare import compare
+from compiler.time import forecast
 from dsl.shown import MOST_ROWS, Shown, Summary, Table
 from tests.placement_maps import make_map
 from tests.support import spec_of
+from tfdeploy import looking
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.showing import of_map, register_summaries
@@ -186,21 +188,16 @@ def test_a_comparison_has_the_page_of_diff(graph: CompiledGraph) -> None:
 @pytest.mark.full
 def test_specs_of_many_clones_are_compared_and_shown_by_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on the command line: the graph of all clones is not built, and conditions are checked."""
-    from tfdeploy import looking
-
     text = SPEC.replace("gpu = 2, cpu = 1", "cpu = 24")
     text = text.replace('place { clones -> gpu[*], variables -> cpu[0], variables("y/bias") -> gpu[1] }', "")
     monkeypatch.setattr(looking, "compile_spec", lambda *_: pytest.fail("the graph of all clones is built"))
     spec = spec_of(text, devices__kind="cpu")
     found = tfdeploy.diff(spec, spec)
     assert not found.different
-    assert found.maps is not None
     assert isinstance(found.maps[0], KindMap)
     assert '"boxes":[["x"' in tfdeploy.to_html(spec)
     step, placement = tfdeploy.forecast(spec), tfdeploy.map_placement(spec)
-    assert step is not None
     assert isinstance(placement, KindMap)
-    assert placement.time is not None
     assert placement.time.seconds == step.seconds
     (reason,) = tfdeploy.why(spec, "clone_17/y/MatMul")
     assert (reason.clone, reason.requested) == (17, "cpu[17]")
@@ -210,8 +207,6 @@ def test_specs_of_many_clones_are_compared_and_shown_by_kinds(monkeypatch: pytes
 
 def test_to_html_simulates_the_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The map and the timeline on the page are of the same simulation."""
-    from compiler.time import forecast
-
     made = []
     simulate = forecast.simulate
     monkeypatch.setattr(forecast, "simulate", lambda *each: made.append(each) or simulate(*each))

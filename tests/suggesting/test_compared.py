@@ -76,14 +76,12 @@ def test_the_work_of_a_placement_is_that_of_its_graph(name: str, monkeypatch: py
     before = len(traced), len(imported)
     assert before == (2, 1)  # towers for training and for evaluation; one graph
     found = trials.compare(changes_of(rules))
-    assert found is not None
     assert (trials.built, trials.compared) == (1, 1)
     assert len(traced) == before[0]
     if name != "micro-batches":  # in a loop, TensorFlow finds out the shapes
         assert len(imported) == before[1]
     wanted = timed_step(graph_of(trials, found.text).step)
     work = found.outcome.work
-    assert work is not None
     assert work.ops == wanted.ops
     assert Counter(work.arrows) == Counter(
         wanted.arrows
@@ -101,7 +99,6 @@ def test_what_is_refused_is_left_out() -> None:
     assert trials.compare(halved) is None
     assert (trials.built, trials.compared) == (1, 0)
     same = trials.compare(changes_of("variables -> cpu[0]"))
-    assert same is not None
     assert same.outcome is trials.compare(Changes()).outcome  # type: ignore[union-attr]
 
 
@@ -141,7 +138,6 @@ def test_workers_that_send_each_other_sums_are_compared_by_the_steps_of_all() ->
     assert not trials.left_out
     works = [each.outcome.work for each in (first, found)]
     for work, aggregation in zip(works, ("add_n", "ring"), strict=True):
-        assert work is not None
         spec = trials.read(trials.text(ring) if aggregation == "ring" else text)
         steps = [compile_graph(for_worker(plan_of(spec), at), seed=SHARED_SEED).step for at in range(2)]
         names = Counter(each.name for each in work.ops)

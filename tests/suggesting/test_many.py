@@ -116,9 +116,7 @@ def test_a_share_of_many_clones_is_that_of_all(path: Path, mode: str) -> None:
     path.write_text(text.replace("Momentum(0.1)", update))
     plan = make_plan(grammar.load(path))
     found = _trials(path).begin().outcome
-    assert found.work is not None
     whole = many_clones.map_many(plan, fold=False, extras=Extras(costs=True, time=False)).work
-    assert whole is not None
     assert len(whole.ops) > 3 * len(found.work.ops)
     bounds = [bound(Goal.STEP_TIME, found.placement, work, found.costs) for work in (found.work, whole)]
     assert bounds[0] <= bounds[1] * (1 + 1e-6)
@@ -156,7 +154,6 @@ def test_with_fewer_clones_their_graph_is_built(path: Path) -> None:
     trials.begin()
     rest = Changes({"clones": ("clones -> worker[0..1].gpu[*]",)}, {("clones", "batch"): "26"})
     fewer = trials.compare(rest)
-    assert fewer is not None
     assert (len(fewer.plan.towers), trials.built, trials.left_out) == (10, 1, [])
     assert trials.compare(Changes(values={("update", "aggregate"): "tree"})) is None
     assert trials.left_out == ["update.aggregate = tree"]
@@ -175,5 +172,4 @@ def test_what_shows_only_when_a_few_are_built_needs_the_graph_of_all(
     trials = _trials(path)
     first = trials.begin()
     assert (trials.built, trials.compared) == (1, 0)
-    assert trials.step is not None
     assert len(trials.step.plan.towers) == len(first.plan.towers) == 65

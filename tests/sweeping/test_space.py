@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import refusal
 from tests.sweeping.test_sweeps import RECORD, made
+from tfdeploy.runtime.records.found import FoundRun
 from tfdeploy.sweeping.space import BadSpaceError, Range, Space, chosen, read_file, split
 from tfdeploy.sweeping.sweep import Sweep, Trial
 
@@ -91,8 +92,6 @@ SPACE = Space.of(
 
 def end(sweep: Sweep, trial: Trial) -> None:
     """Let a trial end with a score that is the better the nearer its learning rate is to 0.01."""
-    from tfdeploy.runtime.records.found import FoundRun
-
     rate = float(trial.settings["update.optimizer.learning_rate"])
     found = FoundRun("", "finished", 3, "test", {"accuracy": 1 - abs(math.log10(rate) + 2) / 4}, None, {})
     sweep._found[trial.number] = found

@@ -104,7 +104,6 @@ def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_
     assert [each["state"] for each in found["trials"]] == ["finished", "finished"]
     assert (folder / "001" / "result.json").stat().st_mtime_ns == first
     result = Result.read((folder / "002" / "result.json").read_bytes())
-    assert result is not None
     assert result.resumed_from is not None
 
 

@@ -75,16 +75,12 @@ ALWAYS = ("autoencoder",)
 """Small models of different kinds, for `make test`."""
 
 
-@pytest.mark.parametrize("name", ALWAYS)
-def test_a_part_of_the_zoo_is_keras_step_for_step(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each in ALWAYS else pytest.mark.full) for each in NAMES],
+)
+def test_the_zoo_is_keras_step_for_step(name: str) -> None:
     """Weights, losses and predictions of a step."""
-    check(name)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in ALWAYS])
-def test_the_rest_of_the_zoo_is_keras_step_for_step(name: str) -> None:
-    """All other models."""
     check(name)
 
 

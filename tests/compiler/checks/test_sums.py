@@ -155,5 +155,4 @@ def test_copies_are_shown_beside_the_rule() -> None:
     """With the last rule for updates, as an earlier one is overruled anyway."""
     case = (CPUS, f"{COPIED}\n  updates -> cpu[1]", "", True, "updates -> cpu[2]")
     (found,) = check_spec(spec_of(text_of(case, rule=True)))
-    assert found.span is not None
     assert (found.span.text, found.labels[0].span.text) == ("updates -> cpu[2]", "variables -> replicated")

@@ -103,7 +103,6 @@ def test_a_forecast_needs_hardware_or_a_profile(tmp_path: Path) -> None:
     assert conditions.time_of(compiled()) is None
     assert conditions.map_time(compiled()) is None
     estimate = conditions.map_time(compiled(**KIND))
-    assert estimate is not None
     assert estimate.estimate
     machine = MeasuredMachine("processor", 1, "2.0")
     slow = Profile(machine, (), 1.0, 0.0, 0.0, 1e9, 1e9, (), (), serial=1.0, parallel=1.0)
@@ -111,7 +110,6 @@ def test_a_forecast_needs_hardware_or_a_profile(tmp_path: Path) -> None:
     path.write_text(to_json(slow))
     for step in (compiled(), compiled(**KIND)):
         found = conditions.time_of(step, str(path))
-        assert found is not None
         assert (found.for_map().source, found.for_map().estimate) == (str(path), False)
         assert found.seconds > 1.0 > estimate.seconds
 

@@ -205,7 +205,6 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     many = found.placement.expanded()
     compiled = compile_graph(plan, seed=0)
     time = forecast_time(compiled.step, None)
-    assert time is not None
     whole = map_placement(compiled, memory=forecast_memory(compiled.step), time=time.for_map())
     assert len(whole.clones) >= 8
     assert _without_steps(many) == _without_steps(whole)
@@ -275,14 +274,10 @@ def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
 def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGraph) -> None:
     """Hold the work of a step against that of the graph, op for op, and the forecast that follows from it."""
     many, time = found.placement.time, whole.time
-    assert time is not None
-    assert found.time is not None
-    assert many is not None
     assert has_same_work(found.time.work, timed_step(compiled.step))
     assert many.seconds == pytest.approx(time.seconds, rel=1e-9)
     assert (many.source, many.estimate, many.measured) == (time.source, time.estimate, time.measured)
     shown = found.placement.expanded().time
-    assert shown is not None
     assert [each.ref for each in shown.devices] == [each.ref for each in time.devices]
     assert _bytes(shown.links, found) == _bytes([each for each in time.links if each.bytes], found)
     assert found.placement.device_times == shown.devices
@@ -300,7 +295,6 @@ def _bytes(links: Sequence[LinkTime], found: ManyClones) -> set[tuple[str, str, 
 
     In the time that is looked at, clones that are alike can then make one round more or less.
     """
-    assert found.time is not None
     alone = bool(found.time.work.loops)
     return {(each.from_device, each.to_device, 0 if alone else each.bytes) for each in links}
 

@@ -44,7 +44,6 @@ def test_the_limit_holds_at_the_least_cost() -> None:
         peak, compiled = needed(f"memory({limit}B)")
         told = compiled.plan.recomputed
         assert peak <= limit
-        assert told is not None
         assert told.kept_bytes < limit
         assert 0 < told.flops_again < 0.5 * told.flops
         assert compiled.warnings == ()
@@ -125,7 +124,6 @@ update { optimizer = SGD(0.1), recompute = memory(1KB) }
 def test_cuts_within_a_normalization_save_as_much() -> None:
     """Its gradient begins with ops that take nothing of what comes back, but wait for it."""
     found = compile_step(make_plan(spec_of(BEFORE))).plan.recomputed
-    assert found is not None
     assert found.saved_bytes > found.kept_bytes
 
 

@@ -106,7 +106,6 @@ def test_the_innermost_line_of_the_users_is_named(folder: Path) -> None:
     with pytest.raises(ValueError, match="Expecting value") as caught:
         failing("?")
     place = raised_at(caught.value)
-    assert place is not None
     assert (Path(place[0]).name, place[1]) == (
         "own_code.py",
         1 + MODULE[: MODULE.index("return json")].count("\n"),

@@ -54,30 +54,21 @@ def resnet50() -> tuple[tuple[str, int], ...]:
 
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_resnet50_is_split_within_one_percent_of_the_best(count: int) -> None:
-    """The fullest device has at most 1 % more than its share, or than the largest variable."""
-    names, weights = zip(*resnet50(), strict=True)
-    best = max(*weights, -(-sum(weights) // count))
-    assert fullest(names, weights, count) <= 1.01 * best
+    """The fullest device has at most 1 % more than its share, or than the largest variable.
 
-
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_resnet50_is_never_split_worse_than_by_a_greedy_chooser(count: int) -> None:
-    """Not for the order of creation, nor for any of a hundred others."""
-    shapes, generator = list(resnet50()), np.random.default_rng(0)
-    ours = fullest(*zip(*shapes, strict=True), count)
-    for _ in range(100):
-        assert ours <= greedy([weight for _, weight in shapes], count)
-        generator.shuffle(shapes)
-
-
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_resnet50_is_split_the_same_in_any_order_of_declaration(count: int) -> None:
-    """Every variable is on the same device when they are made in another order."""
-    shapes, generator, devices = list(resnet50()), np.random.default_rng(1), servers(count)
+    It has never more than by a greedy chooser, neither for the order of creation nor for any of a hundred
+    others. Every variable is on the same device when they are made in another order.
+    """
+    shapes, generator, devices = list(resnet50()), np.random.default_rng(0), servers(count)
+    names, weights = zip(*shapes, strict=True)
+    ours = fullest(names, weights, count)
+    assert ours <= 1.01 * max(*weights, -(-sum(weights) // count))
     seen = set()
-    for _ in range(10):
-        names, weights = zip(*shapes, strict=True)
-        seen.add(frozenset(zip(names, spread_by_bytes(names, weights, devices, {}), strict=True)))
+    for number in range(100):
+        assert ours <= greedy([weight for _, weight in shapes], count)
+        if number < 10:
+            names, weights = zip(*shapes, strict=True)
+            seen.add(frozenset(zip(names, spread_by_bytes(names, weights, devices, {}), strict=True)))
         generator.shuffle(shapes)
     assert len(seen) == 1
 

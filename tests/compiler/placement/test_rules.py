@@ -52,7 +52,6 @@ def test_a_rule_knows_its_place_and_is_shown_in_one_line() -> None:
     (placed,) = place("\n   variables -> [\n  gpu[2],\n  gpu[1]\n]").variables(variables(4))
     reason = placed.placed.reason
     span = reason.span
-    assert span is not None
     assert (span.text.splitlines()[0], span.begin.column) == ("variables -> [", 4)
     assert reason.text == "variables -> [ gpu[2], gpu[1] ]"
 
@@ -173,8 +172,6 @@ def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
     tower = found.towers[0]
     followed = op(found.book, "gradients/fc/MatMul_grad/MatMul", tower, "fc/MatMul")
     named = op(found.book, "gradients/fc/BiasAdd_grad/BiasAddGrad", tower, "fc/BiasAdd")
-    assert followed is not None
-    assert named is not None
     assert (followed.device.ref, told(followed.reason)) == ("cpu[0]", ("fc/MatMul", "follows", []))
     assert followed.reason.root.text == 'ops("fc/*") -> cpu[0]'
     assert named.device.ref == "cpu[1]"

@@ -163,17 +163,13 @@ def parts(found: Places, infos: list[VariableInfo], by_rows: frozenset[str] = fr
 
 
 def test_clones_update_equal_parts() -> None:
-    """What is left over of a variable goes to the clone that has fewer bytes of slots so far."""
+    """What is left over of a variable goes to the clone that has fewer bytes of slots so far, or of it."""
     found = place(OVER_CLONES)
     assert parts(found, variables(12, 12, 20, 4, slots=1)) == [[2, 1], [1, 2], [3, 2], [0, 1]]
     heavy = [*variables(12, slots=3), *(evolve(each, name="w") for each in variables(4, slots=1))]
     again = [evolve(each, name=f"u{at}") for at, each in enumerate(variables(4, 4, slots=1))]
     assert parts(found, [*heavy, *again]) == [[2, 1], [0, 1], [0, 1], [0, 1]]
-
-
-def test_parts_without_slots_are_equal_by_their_own_size() -> None:
-    """SGD has no slots, and its clones share the work all the same."""
-    assert parts(place(OVER_CLONES), variables(12, 12, 4)) == [[2, 1], [1, 2], [1, 0]]
+    assert parts(found, variables(12, 12, 4)) == [[2, 1], [1, 2], [1, 0]]  # of SGD, which has no slots
 
 
 def test_variables_with_rows_are_parted_in_rows() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import grammar
 from compiler.mapping.records import LIMIT, PlacementMap
 from compiler.report.page.data import lines_of, texts_of
 from compiler.report.page.html import html_page
@@ -27,8 +28,6 @@ ROWS = "document.querySelectorAll('#scopes tbody tr').length"
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to look at the page with")
 def test_views_of_resnet50(tmp_path: Path) -> None:
     """The map is read back whole; the page is small and answers; tables stay readable."""
-    import grammar
-
     spec = grammar.load(SPEC, [("devices.gpu", "8")])
     placement = map_of(spec)
     assert len(placement.ops) > 12_000

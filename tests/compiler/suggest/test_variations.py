@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import grammar
 from compiler.pipeline import make_plan
 from compiler.suggest import variations
 from compiler.suggest.variations import Changes, slot_changes, variable_changes, variable_rules
 from compiler.topology import Device, Topology
 from dsl import ir
 from dsl.schema.functions import function_names
+from tests import support
 from tfdeploy.suggesting.suggester import only_changes
 
 SPEC = """\
@@ -36,9 +36,7 @@ def spec_of(*changes: tuple[str, str]) -> ir.Spec:
     for was, now in changes:
         assert was in text
         text = text.replace(was, now)
-    found = grammar.read("m.tfdeploy", text=text)
-    assert found.spec is not None, found.diagnostics
-    return found.spec
+    return support.spec_of(text)
 
 
 def plan_of(*changes: tuple[str, str]) -> Any:

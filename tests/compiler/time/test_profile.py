@@ -77,11 +77,9 @@ def test_a_profile_is_found_by_its_name_or_beside_its_spec(tmp_path: Path) -> No
     assert find_profile(str(spec), None) is None
     for _ in range(2):
         found = find_profile(str(spec), str(named))
-        assert found is not None
         assert (found.path, found.profile) == (str(named), PROFILE)
         beside.write_text(to_json(PROFILE))
     found = find_profile(str(spec), None)
-    assert found is not None
     assert found.path == str(beside)
 
 

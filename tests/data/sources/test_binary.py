@@ -28,16 +28,20 @@ def idx(array: np.ndarray) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
+def require_all(reader: Any, stream: Any, images: np.ndarray) -> None:
+    """Check that a stream has these images with their labels, and no others."""
+    stream.check()
+    batches = reader.batches(stream, 8)
+    assert stream.size == 30
+    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), images)
+    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+
+
 def test_cifar_files_are_read_in_natural_order(reader: Any) -> None:
     """The files of a glob give their records one after the other, colours as the last axis."""
     for number, (start, stop) in {1: (0, 12), 2: (12, 20), 10: (20, 30)}.items():
         (reader.base / f"data_batch_{number}.bin").write_bytes(cifar(start, stop))
-    stream = reader.open(reader.call("cifar10", "data_batch_*.bin"), wanted=CIFAR)
-    stream.check()
-    batches = reader.batches(stream, 8)
-    assert stream.size == 30
-    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), IMAGES)
-    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+    require_all(reader, reader.open(reader.call("cifar10", "data_batch_*.bin"), wanted=CIFAR), IMAGES)
 
 
 def test_the_transforms_of_the_cifar_example(reader: Any) -> None:
@@ -65,9 +69,5 @@ def test_mnist_files_are_read_packed_or_not(reader: Any, *, packed: bool) -> Non
     pack = gzip.compress if packed else bytes
     (reader.base / "images").write_bytes(pack(idx(DIGITS[..., 0])))
     (reader.base / "labels").write_bytes(pack(idx(LABELS)))
-    stream = reader.open(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
-    stream.check()
-    batches = reader.batches(stream, 8)
-    assert stream.size == 30
-    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), DIGITS)
-    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+    source = reader.call("mnist", images="images", labels="labels")
+    require_all(reader, reader.open(source, wanted=MNIST), DIGITS)

@@ -72,39 +72,58 @@ def test_a_file_is_read_however_it_is_written(reader: Any, text: str) -> None:
     assert read(reader, text) == TWO_ROWS
 
 
-def test_a_line_of_one_character_is_no_blank_line(reader: Any) -> None:
-    """Lines without any character are left out, and no others."""
-    assert read(reader, "y\n7\n\n8\n", {"y": ("int32", ())}, y="y") == {"y": [7, 8]}
+NUMBER, FLOAT = ("int32", ()), ("float32", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "wanted", "read_as"),
+    [
+        pytest.param("y\n7\n\n8\n", {"y": "y"}, {"y": NUMBER}, {"y": [7, 8]}, id="a line of one character"),
+        pytest.param(
+            "y,x10,x2,x1\n0,10,2,1\n",
+            {"x": "x*"},
+            {"x": ("float32", (3,))},
+            {"x": [[1, 2, 10]]},
+            id="columns of a glob that differ in their numbers go by these",
+        ),
+        pytest.param(
+            "size.w,size.h,n\n1,2,3\n",
+            {"v": "size.*"},
+            {"v": ("float32", (2,))},
+            {"v": [[1, 2]]},
+            id="other columns of a glob go as in the header",
+        ),
+        pytest.param(
+            "a,b,c\n1,2,3\n",
+            {"v": ("c", "a")},
+            {"v": ("float32", (2,))},
+            {"v": [[3, 1]]},
+            id="a list gives the columns in its order",
+        ),
+        pytest.param(
+            "n1,m[0]\n1,2\n",
+            {"a": "n1", "b": "n*", "c": "m[0]"},
+            {"a": FLOAT, "b": ("float32", (1,)), "c": FLOAT},
+            {"a": [1], "b": [[1]], "c": [2]},
+            id="a name makes a scalar and goes before a glob, which makes a vector",
+        ),
+        pytest.param(
+            "n,m\n3,4\n",
+            {"a": "n", "b": "n", "c": ("n", "m")},
+            {"a": NUMBER, "b": FLOAT, "c": ("float32", (2,))},
+            {"a": [3], "b": [3.0], "c": [[3, 4]]},
+            id="a column feeds inputs of different dtypes",
+        ),
+    ],
+)
+def test_which_columns_are_read(reader: Any, text: str, columns: Any, wanted: Any, read_as: Any) -> None:
+    """Names, globs and lists of names; of lines only those without any character are left out."""
+    assert read(reader, text, wanted, **columns) == read_as
 
 
 def test_a_gzip_file_is_read(reader: Any) -> None:
     """A file that was packed by gzip is unpacked on the way."""
     assert read(reader, gzip.compress(b"x1,x2,y\n1,2.5,3\n4,5,6\n"), name="data.csv.gz") == TWO_ROWS
-
-
-def test_numbered_columns_go_by_number(reader: Any) -> None:
-    """Columns that a glob matches and that differ in their numbers only are taken in the order of these."""
-    text = "y,x10,x2,x1\n0,10,2,1\n"
-    assert read(reader, text, {"x": ("float32", (3,)), "y": ("int32", ())}) == {"x": [[1, 2, 10]], "y": [0]}
-
-
-def test_other_columns_go_as_in_the_header(reader: Any) -> None:
-    """Columns that a glob matches and that bear different names keep the order of the header."""
-    found = read(reader, "size.w,size.h,n\n1,2,3\n", {"v": ("float32", (2,))}, v="size.*")
-    assert found == {"v": [[1, 2]]}
-
-
-def test_a_list_of_columns_is_taken_in_its_order(reader: Any) -> None:
-    """A list gives the columns by name."""
-    found = read(reader, "a,b,c\n1,2,3\n", {"v": ("float32", (2,))}, v=("c", "a"))
-    assert found == {"v": [[3, 1]]}
-
-
-def test_a_name_makes_a_scalar_and_a_glob_a_vector(reader: Any) -> None:
-    """One column by its name has no axis, a glob has one; a name goes before a glob."""
-    wanted = {"a": ("float32", ()), "b": ("float32", (1,)), "c": ("float32", ())}
-    found = read(reader, "n1,m[0]\n1,2\n", wanted, a="n1", b="n*", c="m[0]")
-    assert found == {"a": [1], "b": [[1]], "c": [2]}
 
 
 def test_cells_are_read_as_the_dtype_of_the_input(reader: Any) -> None:
@@ -131,16 +150,6 @@ def test_cells_are_read_as_the_dtype_of_the_input(reader: Any) -> None:
     assert [batch[name].tolist()[0] for name in wanted] == [
         255, -128, 65535, 9007199254740993, 4294967295, 0.1, 0.5, 3, True, b"ab c",
     ]  # fmt: skip
-
-
-def test_a_column_may_feed_two_inputs_of_different_dtypes(reader: Any) -> None:
-    """One column is read as whole number for one input and as float for another."""
-    wanted = {"a": ("int32", ()), "b": ("float32", ()), "c": ("float32", (2,))}
-    assert read(reader, "n,m\n3,4\n", wanted, a="n", b="n", c=("n", "m")) == {
-        "a": [3],
-        "b": [3.0],
-        "c": [[3, 4]],
-    }
 
 
 def test_files_of_a_glob_are_read_one_after_the_other(reader: Any) -> None:
@@ -177,16 +186,6 @@ def test_the_digits_are_read_as_numpy_reads_them(reader: Any) -> None:
     assert stream.size == 1438
     np.testing.assert_array_equal(batch["image"], expected[:, :64].reshape(-1, 8, 8, 1) / 16)
     np.testing.assert_array_equal(batch["digit"], expected[:, 64])
-
-
-def test_a_fault_beyond_what_is_used_is_none(reader: Any) -> None:
-    """Rows that `take` leaves out may be broken: they are read by nobody, and blamed for nothing."""
-    (reader.base / "n.csv").write_text("n\n" + "1\n" * 50 + "bad\n")
-    stream = reader.open(
-        reader.call("csv", "n.csv", n="n"), reader.call("take", 50), wanted={"n": ("int32", ())}
-    )
-    assert len(reader.column(stream, "n")) == 50
-    assert stream.explain(tf.errors.InvalidArgumentError(None, None, "Iterator::Model")) is None
 
 
 def test_sound_data_explains_nothing(reader: Any) -> None:

@@ -58,9 +58,6 @@ def _added(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_read_from_a_spec(reader: Reader) -> None:
     """Its examples come in their order, in batches."""
     spec = grammar.read("own.tfdeploy", text=TEXT.format("number", "number", "counting(5)")).spec
-    assert spec is not None
-    assert spec.data is not None
-    assert spec.data.train is not None
     stream = reader.open(spec.data.train.source, wanted={"number": ("float32", (2,))})
     found = np.concatenate([each["number"] for each in reader.batches(stream, 2)])
     np.testing.assert_array_equal(found[:4], [[0, 0], [1, -1], [2, -2], [3, -3]])

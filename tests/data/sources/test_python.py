@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -82,8 +84,6 @@ def test_a_module_beside_the_spec_hides_no_other(reader: Any, tmp_path_factory: 
         each.column(each.open(call(each, "json:examples"), wanted={"n": ("int64", ())}), "n")
         for each in (reader, other)
     ]
-    import json
-
     assert found == [[1], [2]]
     assert json.loads("[3]") == [3]
 
@@ -116,8 +116,6 @@ def test_a_generator_without_further_examples_ends_in_a_message(reader: Any) -> 
 
 def test_training_data_is_read_before_the_first_step_asks_for_it(reader: Any) -> None:
     """The first batches are made from the moment that the pipeline starts, beside what else takes time."""
-    import time
-
     read = reader.base / "read"
     write(
         reader,

@@ -58,7 +58,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ]
     try:
         for each in processes:
-            assert each.stdout is not None
             assert "listens at" in each.stdout.readline()
         yield f"grpc://127.0.0.1:{ports[0]}"
     finally:
@@ -127,7 +126,6 @@ def test_what_needs_python_fails_there_and_says_why(target: str, reader: Any) ->
     columns = reader.open(reader.call("npz", "columns.npz"), wanted={"n": ("int32", (2,))})
     streams["packed or in an order"] = columns
     for reason, stream in streams.items():
-        assert stream.needs_python is not None
         assert reason in stream.needs_python.reason
         assert stream.needs_python.advice
         assert len(two_passes([stream])[0]) == 2

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from dsl import ir
 from tests.data.conftest import Reader, make_call
+from tests.data.sources.test_tfrecord import example, record
 from tfdeploy.data import Field, Stream, _longest
 
 LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6)
@@ -238,8 +239,6 @@ def test_the_longest_is_that_of_the_first_axis() -> None:
 
 def test_a_record_without_the_list_has_an_empty_one(reader: Reader) -> None:
     """The first as any other, whether the feature is missing or of no kind; a name in no record is told."""
-    from tests.data.sources.test_tfrecord import example, record
-
     kindless = tf.train.Example()
     kindless.features.feature["tokens"].SetInParent()
     kindless.features.feature["label"].int64_list.value.append(1)

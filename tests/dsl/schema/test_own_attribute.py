@@ -50,7 +50,6 @@ def test_it_is_read_and_written() -> None:
         (read("accumulate = 1"), 2),
     ):
         spec = reading.spec
-        assert spec is not None
         assert isinstance(spec.update, Update)
         assert spec.update.pause == pause
         text = unparse(spec)

@@ -73,7 +73,6 @@ def test_keras_takes_every_word_of_the_table(maker: ModuleType, category: str) -
     made = 0
     for name in names(category):
         signature = find(category, name)
-        assert signature is not None
         owner = getattr(module, name)
         required = {each.name: _sample(maker, owner, each) for each in signature.arguments if each.required}
         for argument in signature.arguments:
@@ -150,7 +149,6 @@ def test_numbers_that_keras_refuses_are_refused_and_others_only_by_the_table(
     compared, wrong = 0, []
     for name in names(category):
         signature = find(category, name)
-        assert signature is not None
         if signature.name != name or name == "Momentum":
             continue
         schedules, optimizers = maker.keras.optimizers.schedules, maker.keras.optimizers
@@ -208,7 +206,6 @@ def test_signature_of_a_layer_is_whole() -> None:
 def test_layer_that_learns_takes_the_split_to_learn_from() -> None:
     """What a layer learns from is an argument that Keras does not have."""
     found = find("layer", "Normalization")
-    assert found is not None
     assert found.arguments[-1].name == "adapt"
     assert found.arguments[-1].type.words == ("data.train", "data.validation", "data.test")
 
@@ -216,8 +213,6 @@ def test_layer_that_learns_takes_the_split_to_learn_from() -> None:
 def test_words_belong_to_the_class() -> None:
     """Only a one-dimensional convolution can be padded causally."""
     wide, narrow = find("layer", "Conv2D"), find("layer", "Conv1D")
-    assert wide is not None
-    assert narrow is not None
     assert wide.argument("padding") == Argument("padding", kinds.word("same", "valid"), default="valid")
     causal = kinds.word("causal", "same", "valid")
     assert narrow.argument("padding") == Argument("padding", causal, default="valid")
@@ -257,9 +252,6 @@ def test_optimizers_are_those_of_the_language() -> None:
         "SGD",
     )
     momentum, sgd, adam = (find("optimizer", name) for name in ("Momentum", "SGD", "Adam"))
-    assert momentum is not None
-    assert sgd is not None
-    assert adam is not None
     assert [each.name for each in adam.arguments] == [
         "learning_rate",
         "beta_1",
@@ -287,7 +279,6 @@ def test_every_default_fits_its_kind() -> None:
     for category in CATEGORIES:
         for name in names(category):
             signature = find(category, name)
-            assert signature is not None
             for each in signature.arguments:
                 checked += 1
                 assert each.required or _fits(each), (category, name, each)

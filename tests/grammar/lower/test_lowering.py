@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,6 @@ def test_newlines_and_commas_separate_items() -> None:
         'data {\n  train = csv(\n    "a.csv",\n    x = "x",\n  )\n    # between\n\n    -> cache()\n}\n'
     )
     assert spec.clones == ir.Clones(count=2, batch=(1, 2))
-    assert spec.data is not None
-    assert spec.data.train is not None
     assert spec.data.train.transforms == (ir.Call("cache"),)
 
 
@@ -138,7 +137,6 @@ def test_losses_are_added_with_weights() -> None:
     assert [term.weight for term in whole().model.loss] == [1.0, 0.4]
     loss = "(A) - 0.5 * (A) * 2 + (A) / 4".replace("A", "[x, y] -> MeanSquaredError()")
     spec = grammar.read("s", text="tfdeploy = 1\n" + MODEL.replace("output = y", f"loss = {loss}")).spec
-    assert spec is not None
     assert [term.weight for term in spec.model.loss] == [1.0, -1.0, 0.25]
 
 
@@ -146,7 +144,6 @@ def test_bindings_may_stand_in_any_order() -> None:
     """Bindings come out in the order in which they need each other, otherwise as they were written."""
     text = 'tfdeploy = 1\nmodel "m" {\n  output = c\n  c = b -> Dense(1)\n  b = a -> Dense(1)\n'
     spec = grammar.read("s", text=f"{text}  a = input(float32, [1])\n}}\n").spec
-    assert spec is not None
     assert [binding.name for binding in spec.model.bindings] == ["a", "b", "c"]
 
 
@@ -172,7 +169,6 @@ def test_tensors_may_be_called_as_blocks_are() -> None:
     """A tensor called `model`, `gpu` or `data` does no harm."""
     bindings = "model = input(float32, [1])\n  gpu = model -> Dense(1)\n  output = gpu"
     spec = grammar.read("s", text=f'tfdeploy = 1\nmodel "m" {{\n  {bindings}\n}}\n').spec
-    assert spec is not None
     assert spec.model.output == ir.Ref("gpu")
 
 
@@ -269,7 +265,6 @@ def test_python_needs_leave() -> None:
     with pytest.raises(AssertionError, match="was not allowed"):
         read(block)
     spec = read(block, allow_python=True)
-    assert spec.data is not None
     assert spec.data.train == ir.Split("train", ir.Call("python", ("mine:examples",), {"size": 3}))
 
 
@@ -277,8 +272,6 @@ def test_values_know_where_they_stand() -> None:
     """A block knows the span of each attribute that was written, and its header for the others."""
     spec = read("clones {\n  count = (1 + 1) / 1\n}")
     span, header = spec.clones.span_of("count"), spec.clones.span_of("batch")
-    assert span is not None
-    assert header is not None
     assert (span.text, span.begin.line, span.begin.column) == ("(1 + 1) / 1", 3, 11)
     assert header.text == "clones"
 
@@ -294,8 +287,6 @@ def test_load_raises_every_error(tmp_path: Path) -> None:
 
 def test_bytes_are_hashed_and_the_path_is_kept(tmp_path: Path) -> None:
     """The spec knows its file and the digest of its bytes, byte-order mark and carriage returns included."""
-    from hashlib import sha256
-
     path = tmp_path / "spec.tfdeploy"
     data = b"\xef\xbb\xbf" + f"tfdeploy = 1\n{MODEL}".replace("\n", "\r\n").encode()
     path.write_bytes(data)

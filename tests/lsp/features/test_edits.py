@@ -48,8 +48,6 @@ def test_a_fix_is_offered_at_its_place() -> None:
     assert [each.range for each in fix.diagnostics or ()] == [
         Opened(WRONG).document.positions.range(start, end)
     ]
-    assert fix.edit is not None
-    assert fix.edit.changes is not None
     ((uri, changes),) = fix.edit.changes.items()
     assert uri == Opened(WRONG).document.uri
     assert after(WRONG, list(changes), Opened(WRONG)) == WRONG.replace("Droput", "Dropout")
@@ -59,8 +57,6 @@ def test_all_fixes_are_one_action() -> None:
     """It leaves a text without mistakes, and is not offered if there is no mistake whose fix is safe."""
     (action,) = actions(QUOTED, 0, 0, [FIX_ALL])
     assert action.kind == FIX_ALL
-    assert action.edit is not None
-    assert action.edit.changes is not None
     (changes,) = action.edit.changes.values()
     assert after(QUOTED, list(changes), Opened(QUOTED)) == QUOTED.replace("'", '"')
     assert actions(SMALL, 0, len(SMALL)) == []

@@ -139,7 +139,6 @@ def test_every_session_makes_steps_before_it_is_measured() -> None:
     with measurement.ready():
         sessions = [measurement.one, *([measurement.several] if cores() > 1 else [])]
         for each in sessions:
-            assert each is not None
             assert each.session.run(graph.global_step.read_value()) > LEAST_STEPS
         assert [each.session._config.inter_op_parallelism_threads for each in sessions] == [1, cores()][
             : len(sessions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from compiler.graph.step_records import record_of
 from compiler.step.read.costs import cost_of
@@ -41,8 +42,6 @@ def like(count: int) -> Signature:
 @pytest.fixture
 def ops() -> dict[str, Any]:
     """Return a look-up, a sum of rows, and a sum of rows whose number is not known."""
-    import tensorflow as tf
-
     with tf.Graph().as_default():
         some = tf.compat.v1.placeholder(tf.float32, [COUNT, WIDTH])
         many = tf.compat.v1.placeholder(tf.float32, [None, WIDTH])
@@ -72,8 +71,6 @@ def test_other_numbers_of_rows_are_compared(
     ops: dict[str, Any], name: str, times: tuple[float, ...], ratios: tuple[float, ...]
 ) -> None:
     """Times are beyond that of an empty step, which takes one second; what takes no longer is left out."""
-    import tensorflow as tf
-
     with tf.Graph().as_default():
         found = ratios_of(ops[name], with_numbers_of_rows(ops[name]), 1.0, times)
     assert [each.ratio for each in found] == pytest.approx(list(ratios))
@@ -81,8 +78,6 @@ def test_other_numbers_of_rows_are_compared(
 
 def test_signatures_are_those_of_a_step_with_so_many_rows(ops: dict[str, Any]) -> None:
     """With the cost of such an op; sums of rows are also those of rows that are all different."""
-    import tensorflow as tf
-
     with tf.Graph().as_default():
         found = ratios_of(ops["look-up"], with_numbers_of_rows(ops["look-up"]), 1.0, (2.0, 3.0, 4.0, 5.0))
         sums = ratios_of(ops["sum"], with_numbers_of_rows(ops["sum"]), 1.0, range(2, 8))
@@ -98,8 +93,6 @@ def test_signatures_are_those_of_a_step_with_so_many_rows(ops: dict[str, Any]) -
 
 def test_ops_are_measured_as_they_are() -> None:
     """TensorFlow optimizes nothing, runs one op at a time, and uses as many threads for it as are wanted."""
-    import tensorflow as tf
-
     config = plain_config(3)
     assert config.graph_options.rewrite_options.disable_meta_optimizer
     assert config.graph_options.optimizer_options.opt_level == tf.compat.v1.OptimizerOptions.L0
@@ -145,7 +138,6 @@ def test_what_the_step_has_counts() -> None:
 
 def test_a_sweep_reads_as_much_as_an_update() -> None:
     """The table, its slot and its gradient, up to a number of bytes."""
-    import tensorflow as tf
 
     def swept(dtype: Any, **most: int) -> int:
         with tf.Graph().as_default():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.runtime.tasks import Process
 
@@ -61,7 +62,6 @@ def train(folder: Path, run: str, *more: str) -> dict[str, object]:
 
 def damage_slots(prefix: str) -> None:
     """Alter a byte of the files of a checkpoint of which slots alone consist."""
-    import tensorflow as tf
 
     def damaged() -> set[str]:
         found = set()
@@ -84,8 +84,6 @@ def damage_slots(prefix: str) -> None:
 
 def test_damaged_slots_of_workers_are_found_while_an_older_checkpoint_may_do(tmp_path: Path) -> None:
     """They are read when the others are there, and their damage is found before."""
-    import tensorflow as tf
-
     (tmp_path / "spec.tfdeploy").write_text(PARTS)
     train(tmp_path, "parts", "--set", "train.steps=6")
     damage_slots(tf.train.latest_checkpoint(str(tmp_path / "parts" / "checkpoints")))
@@ -112,8 +110,6 @@ def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path, spec: st
     A checkpoint with slots of parts is one with whole slots, with which every worker can go on, too. One with
     weights of each worker is that of one graph, and one graph goes on with it as the workers do.
     """
-    import tensorflow as tf
-
     (tmp_path / "spec.tfdeploy").write_text(spec)
     assert train(tmp_path, "whole")["steps"] == 12
     train(tmp_path, "parts", "--set", "train.steps=5")

@@ -59,7 +59,6 @@ def test_a_process_counts_what_it_sends_to_others_and_receives() -> None:
             while left:
                 left -= len(connection.recv(1 << 16))
             connection.sendall(b"y" * 500)
-            assert sender.stdout is not None
             assert int(sender.stdout.readline()) == 500
             after = own.now()
     assert 100_000 <= after.received - before.received < 101_000
@@ -159,7 +158,6 @@ def test_prometheus_reads_what_a_run_does() -> None:
         with pytest.raises(RunError) as refused, prometheus(spec, None, own, "other"):
             pass
     assert refused.value.diagnostic.code == "TFD762"
-    assert refused.value.diagnostic.span is not None
     assert refused.value.diagnostic.span.text == f'"{port}"'
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{port}/metrics")
@@ -197,7 +195,6 @@ def test_an_address_that_is_none_is_refused_at_its_place(text: str) -> None:
         text=SPEC.format(ps="tasks = 1", worker="tasks = 1"),
     ).diagnostics
     assert found.code == "TFD769"
-    assert found.span is not None
     assert found.span.text == json.dumps(text)
 
 

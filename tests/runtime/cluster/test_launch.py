@@ -109,10 +109,8 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         assert pid_of(launcher, PS) != first
         answer = ask(at, 10)
         assert isinstance(answer, Answer)
-        assert answer.identity is not None
         assert answer.identity.spec_sha256 == launcher.client.spec_sha256
         secret = launcher.client.secret
-        assert secret is not None
         assert answer.identity.secret == secret.public_digest
         assert shut_down(at, 10, secret)
         until(launcher, lambda: heard.count(f"ps:0 stdout ps:0 listens at {at}") == 3)
@@ -131,7 +129,6 @@ def test_a_task_that_says_what_is_wrong_is_not_started_again(tasks: Tasks) -> No
     command = TaskCommand(tasks.load(), str(tasks.spec))
     with Launcher(command, heard.on_line, heard.append) as launcher:
         until(launcher, lambda: launcher.failure)
-    assert launcher.failure is not None
     assert (launcher.failure.code, launcher.failure.message, launcher.failed) == (
         "TFD768",
         "`worker:0` ended with exit code 1",

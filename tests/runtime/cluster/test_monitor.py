@@ -128,7 +128,6 @@ def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:
         while looking.timed_out is None and time.monotonic() < end:
             time.sleep(0.1)
         server.send(signal.SIGCONT)
-    assert looking.timed_out is not None
     diagnostic = looking.timed_out.diagnostic
     assert diagnostic.message == "gave up after 2.00 s of waiting for step 7: 1 task missing"
     assert diagnostic.notes[0].startswith(f"ps:0 at {tasks.address(0)} for ")

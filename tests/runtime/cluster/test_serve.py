@@ -51,12 +51,10 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     answer = ask(tasks.address(0), 10)
     assert isinstance(answer, Answer)
     assert answer.task == Task("ps", 0)
-    assert answer.identity is not None
     assert answer.identity.task == Task("ps", 0)
     assert answer.identity.spec_sha256 == fingerprint(spec)
     there, *missing = cluster_status(running_cluster(spec, {}))
     assert (there.name, there.address, there.well) == ("ps:0", tasks.address(0), True)
-    assert there.health is not None
     assert there.health.memory > 1 << 24
     assert re.fullmatch(rf"up for \d.*, process {server.pid} on \S+", there.words)
     assert missing == [
@@ -145,32 +143,6 @@ def test_two_tasks_on_one_port(tasks: Tasks) -> None:
         "`ps:0` of a cluster has the port"
     )
     assert isinstance(ask(tasks.address(0), 10), Answer)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("--task", "ps:7"), 1, "error[TFD761]: the cluster has no task `ps:7`"),
-        (("--task", "ps"), 2, "'ps' is not of the form JOB:INDEX, as in worker:1"),
-        ((), 2, "--task says which task this is, as in --task ps:0"),
-        (
-            ("--task", "worker:0", "--set", "update.replication=between_graph"),
-            1,
-            "error[TFD761]: `worker:0` is a worker that trains under `replication = between_graph`",
-        ),
-        (
-            ("--task", "ps:0", "--set", "devices.ps.hosts=[]"),
-            1,
-            "error[TFD761]: nothing says where the tasks of `ps` are",
-        ),
-    ],
-)
-def test_what_serve_refuses(tasks: Tasks, arguments: tuple[str, ...], code: int, message: str) -> None:
-    """Tasks that there are not, are elsewhere nowhere, or are run by another command, in words."""
-    server = tasks.start("serve", str(tasks.spec), *arguments)
-    assert server.end() == code
-    assert message in server.text
-    assert "Traceback" not in server.text
 
 
 def test_the_environment_is_never_shown(tasks: Tasks) -> None:

@@ -367,7 +367,6 @@ def test_a_task_without_its_launcher_ends_as_if_killed(tmp_path: Path) -> None:
     """Its exit code is that of a process that SIGKILL has ended."""
     reading, writing = os.pipe()
     with start_child(tmp_path, reading, path=own_program(tmp_path, 600.0)) as process:
-        assert process.stdout is not None
         assert process.stdout.readline()
         os.close(writing)
         assert process.wait(PATIENCE) == 128 + 9

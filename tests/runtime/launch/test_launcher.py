@@ -113,7 +113,6 @@ def test_a_task_that_always_ends_early_is_not_started_for_ever(launch: Scene) ->
     assert (launch.launcher.failure, launch.launcher.finished) == (None, {})
     launch.end(WORKER, 3, count=MOST_EARLY)
     failure = launch.launcher.failure
-    assert failure is not None
     said = f"`worker:1` ended with exit code 3 {MOST_EARLY} times in a row, soon after it was started"
     assert failure.message == said
     assert failure.notes == tuple(f"why {each}" for each in (3,) * (MOST_EARLY - 1))

@@ -168,19 +168,16 @@ def test_a_clock_adds_up_steps() -> None:
     assert clock.seconds() == Seconds(1.0, 2.0, 4.0, 3.0, 4.0, 1.0)
 
 
-def test_nobody_waits_longer_than_training_takes() -> None:
-    """Two clocks differ a little; the share is at most the whole."""
-    clock = Clock()
-    clock.took(1, 0.5, 0.75)
-    assert (clock.waiting, clock.seconds().data_waiting) == (1.0, 0.5)
-
-
-@pytest.mark.parametrize(("waited", "known"), [(None, None), (0.0, 0.0)])
-def test_waiting_that_is_not_measured_is_not_none_at_all(waited: float | None, known: float | None) -> None:
-    """Nothing is claimed if nothing was measured."""
+@pytest.mark.parametrize(
+    ("waited", "share", "seconds"), [(0.75, 1.0, 0.5), (None, None, None), (0.0, 0.0, 0.0)]
+)
+def test_nobody_waits_longer_than_training_takes(
+    waited: float | None, share: float | None, seconds: float | None
+) -> None:
+    """Two clocks differ a little; the share is at most the whole, and unknown if nothing was measured."""
     clock = Clock()
     clock.took(1, 0.5, waited)
-    assert (clock.waiting, clock.seconds().data_waiting) == (known, known)
+    assert (clock.waiting, clock.seconds().data_waiting) == (share, seconds)
 
 
 def test_the_file_has_numbers_with_few_digits() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.runtime.records.lock import LONGEST, guard_directory, is_open_as, locked
 
 HOLD = """
@@ -23,12 +24,14 @@ with locked(Path(sys.argv[1])):
 
 
 def test_the_second_is_told_who_holds_the_lock(tmp_path: Path) -> None:
-    """The message names the process that has the directory."""
-    with locked(tmp_path), pytest.raises(RunError) as caught, locked(tmp_path):
-        pass
-    found = caught.value.diagnostic
-    assert found.code == "TFD731"
-    assert found.message == f"the run directory `{tmp_path}` is in use by process {os.getpid()}"
+    """The message names the process that has the directory, unless its number is not there on a full disk."""
+    for who in (f"process {os.getpid()}", "another process"):
+        with locked(tmp_path):
+            if who == "another process":
+                (tmp_path / ".lock").write_text("")
+            found = refusal(locked(tmp_path).__enter__)
+        assert found.code == "TFD731"
+        assert found.message == f"the run directory `{tmp_path}` is in use by {who}"
 
 
 def test_the_lock_is_free_afterwards(tmp_path: Path) -> None:
@@ -50,9 +53,7 @@ def test_nothing_but_a_lock_is_emptied(tmp_path: Path) -> None:
     reasons = []
     for make in (lock.symlink_to, lock.hardlink_to):
         make(notes)
-        with pytest.raises(RunError) as caught, locked(tmp_path):
-            pass
-        reasons.append(caught.value.diagnostic.message.rpartition(": ")[2])
+        reasons.append(refusal(locked(tmp_path).__enter__).message.rpartition(": ")[2])
         lock.unlink()
     os.mkfifo(lock)
     with pytest.raises(RunError, match="is no lock of a run"), locked(tmp_path):
@@ -87,15 +88,6 @@ def test_a_lock_is_empty_or_names_a_process(tmp_path: Path, content: bytes, *, i
     assert lock.read_bytes() == content
 
 
-def test_a_holder_that_has_not_said_its_number_is_not_named(tmp_path: Path) -> None:
-    """On a full disk the lock is held without it."""
-    with locked(tmp_path):
-        (tmp_path / ".lock").write_text("")
-        with pytest.raises(RunError) as caught, locked(tmp_path):
-            pass
-        assert caught.value.diagnostic.message.endswith("is in use by another process")
-
-
 def test_a_file_is_known_by_what_is_open(tmp_path: Path) -> None:
     """Another file of the same name and content is not the one that is open, and a missing one is none."""
     path = tmp_path / "history.jsonl"
@@ -118,7 +110,6 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdin is not None
-    assert holder.stdout is not None
     try:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(RunError, match=f"process {holder.pid}"), locked(tmp_path):
@@ -133,9 +124,6 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
 def test_a_lock_that_cannot_be_had_makes_the_directory_unusable(tmp_path: Path) -> None:
     """What stands in the way of the lock's file is said of the directory."""
     (tmp_path / ".lock").mkdir()
-    with pytest.raises(RunError) as caught, locked(tmp_path):
-        pass
-    found = caught.value.diagnostic
-    reason = "`.lock`: is a directory"
+    found = refusal(locked(tmp_path).__enter__)
     assert found.code == "TFD732"
-    assert found.message == f"`{tmp_path}` cannot be used as run directory: {reason}"
+    assert found.message == f"`{tmp_path}` cannot be used as run directory: `.lock`: is a directory"

@@ -22,17 +22,13 @@ def commit(store: Store, step: int) -> Checkpoint:
 def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     """What was committed is found again, with its manifest, newest first."""
     store = Store(tmp_path / "checkpoints")
+    assert store.whole() == []
     made = [commit(store, step) for step in (9, 100, 20)]
     assert store.whole() == [made[1], made[2], made[0]]
     assert [each.step for each in store.whole()] == [100, 20, 9]
     text = (store.directory / "model.ckpt-9.json").read_text()
     assert text.startswith('{\n "step": 9,\n "examples": 576,\n')  # for people who look at it
     assert text.endswith("\n}\n")
-
-
-def test_an_empty_folder_has_none(tmp_path: Path) -> None:
-    """A run that was never started has no checkpoints."""
-    assert Store(tmp_path / "checkpoints").whole() == []
 
 
 def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
@@ -93,26 +89,14 @@ def test_a_manifest_lists_the_files_of_a_checkpoint(
         )
 
 
-def test_a_spared_checkpoint_stays(tmp_path: Path) -> None:
-    """The best of a run is kept beside the newest, and others are not."""
+def test_only_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    """Pruning leaves the wanted number, and never none; one is spared, whatever its step is."""
     store = Store(tmp_path)
     for step in (10, 20, 30, 40):
         commit(store, step)
-    store.prune(1, spare=20)
-    assert [each.step for each in store.whole()] == [40, 20]
-    store.prune(2, spare=40)
-    assert [each.step for each in store.whole()] == [40, 20]
-
-
-def test_only_the_newest_are_kept(tmp_path: Path) -> None:
-    """Pruning leaves the wanted number, and never none."""
-    store = Store(tmp_path)
-    for step in (10, 20, 30):
-        commit(store, step)
-    store.prune(2)
-    assert [each.step for each in store.whole()] == [30, 20]
-    store.prune(0)
-    assert [each.step for each in store.whole()] == [30]
+    for count, spare, left in ((1, 20, [40, 20]), (2, 40, [40, 20]), (1, None, [40]), (0, None, [40])):
+        store.prune(count, spare=spare)
+        assert [each.step for each in store.whole()] == left
     assert len(list(tmp_path.iterdir())) == 3
 
 

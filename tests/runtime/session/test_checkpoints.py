@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import shutil
+import signal
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from attrs import evolve
 
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, RunError
 from tests.runtime.conftest import Project
 from tests.support import classifier, refusal
+from tfdeploy.runtime.records.store import Checkpoint, Store
+from tfdeploy.runtime.session.checkpoint_files import ServerFiles
+from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
+from tfdeploy.runtime.session.engine import Engine
 
 
 @pytest.fixture
 def engine() -> Any:
     """Return an engine on a small graph."""
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
-    from tfdeploy.runtime.session.engine import Engine
-
     started = Engine.start(compile_graph(make_plan(classifier(update__ema="0.9"))))
     yield started
     started.close()
@@ -31,16 +38,11 @@ def engine() -> Any:
 
 def checkpoints(engine: Any, folder: Path, keep: int = 5) -> Any:
     """Return the checkpoints of an engine in `folder`."""
-    from tfdeploy.runtime.records.store import Store
-    from tfdeploy.runtime.session.checkpoints import Checkpoints
-
     return Checkpoints(Store(folder), engine, keep)
 
 
 def test_any_tensorflow_program_can_read_them(engine: Any, tmp_path: Path) -> None:
     """The names in the files are those of the variables, and the values theirs."""
-    import tensorflow as tf
-
     checkpoints(engine, tmp_path).save(3, 96)
     reader = tf.train.load_checkpoint(str(tmp_path / "model.ckpt-3"))
     values = engine.values(list(engine.compiled.saved))
@@ -51,8 +53,6 @@ def test_any_tensorflow_program_can_read_them(engine: Any, tmp_path: Path) -> No
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_server_writes_group_by_group(count: int) -> None:
     """No more than a group is in its memory at once; a single group needs no file of its own."""
-    from tfdeploy.runtime.session.checkpoint_files import ServerFiles
-
     groups = [SimpleNamespace(write=f"write {at}") for at in range(count)]
     saving: Any = SimpleNamespace(path="path", parts="parts", written="written", merge="merge", groups=groups)
     ran: list[tuple[str, dict[str, Any]]] = []
@@ -96,8 +96,6 @@ def test_folders_whatever_they_are_called(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TensorFlow takes a path for a pattern when it reads: that of a folder beside it is never read."""
-    import tempfile
-
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary[1]"))
     monkeypatch.chdir(tmp_path)
     engine.assign({"global_step": 3})
@@ -154,8 +152,6 @@ def test_a_folder_of_checkpoints_that_is_moved(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Path | None
 ) -> None:
     """Resuming works there, and so does `tf.train.latest_checkpoint`, wherever the process was."""
-    import tensorflow as tf
-
     here = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")) if before is not None else tmp_path
     here.mkdir(exist_ok=True)
     monkeypatch.chdir(here)
@@ -168,8 +164,6 @@ def test_a_folder_of_checkpoints_that_is_moved(
 
 def test_a_checkpoint_is_written_once(engine: Any, tmp_path: Path) -> None:
     """Unless it was removed or damaged since; its manifest says what it is of, and the oldest ones go."""
-    import tensorflow as tf
-
     kept = checkpoints(engine, tmp_path, keep=2)
     assert (kept.last_step, kept.latest(pytest.fail)) == (None, None)
     kept.save(3, 96)
@@ -204,10 +198,6 @@ def test_what_fails_while_a_checkpoint_is_read(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage is told from files that cannot be read, a lost task, a full machine and a run that ends."""
-    import tensorflow as tf
-
-    from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
-
     engine.assign({"global_step": 3})
     kept = checkpoints(engine, tmp_path)
     kept.save(3, 96)
@@ -241,10 +231,6 @@ def test_tensors_that_are_not_those_of_the_manifest(engine: Any, tmp_path: Path)
     The index of one checkpoint with the manifest of another, all files of another step, renamed, and weights
     of the same step from elsewhere are all of the right sizes.
     """
-    import shutil
-
-    from tfdeploy.runtime.records.store import Checkpoint
-
     kept = checkpoints(engine, tmp_path / "run")
     elsewhere = checkpoints(engine, tmp_path / "elsewhere")
     for step in (3, 4):
@@ -280,9 +266,6 @@ def test_tensors_that_are_not_those_of_the_manifest(engine: Any, tmp_path: Path)
 
 def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
     """What cannot be written whole is removed, earlier checkpoints stay, and the error says what to do."""
-    import resource
-    import signal
-
     kept = checkpoints(engine, tmp_path)
     kept.save(3, 96)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -290,11 +273,10 @@ def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     try:
-        refused = refusal(kept.save, 4, 128)
+        found = refusal(kept.save, 4, 128)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    found = refused
     assert (found.code, found.message) == (
         "TFD733",
         f"`{tmp_path / 'model.ckpt-4'}` cannot be written: file too large",

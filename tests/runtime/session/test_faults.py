@@ -149,7 +149,6 @@ def test_an_op_of_no_clone_or_of_no_name() -> None:
     assert told(graph, "other") == step_failed("step 3", "no good", None, clone=None, layer=None, op="other")
     assert told(graph, None).notes == ()
     sum_of_losses = told(graph, "loss/add").span
-    assert sum_of_losses is not None
     assert sum_of_losses.text == TWO
 
 

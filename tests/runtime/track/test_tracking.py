@@ -89,7 +89,6 @@ def test_a_failure_loses_nothing(tmp_path: Path) -> None:
     assert not delivery.attempt(ended=True)
     assert (delivery.record.fault, delivery.record.complete) == ("OSError: not now", False)
     missing = undelivered(delivery.directory)
-    assert missing is not None
     assert missing.message == "`python` has got 0 of 3 lines of the history, and no files"
     assert missing.notes == ("OSError: not now", "the run directory has everything")
     assert delivery.attempt(ended=False)

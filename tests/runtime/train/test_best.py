@@ -76,7 +76,6 @@ def test_the_loss_is_a_score(tmp_path: Path) -> None:
     """
     judged = BestTracker.of(spec_of(text).train, tmp_path / "best.json")
     assert judged == BestTracker("lowest", "loss", 3, tmp_path / "best.json")
-    assert judged is not None
     assert judged.compare(1, 0.5, {})
 
 

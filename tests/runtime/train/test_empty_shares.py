@@ -76,7 +76,6 @@ def test_fewer_examples_than_clones(project: Project, source: str, file: str) ->
     (note,) = found.notes
     assert note.startswith("each of the 5 clones reads a share of its own of 2 examples in `")
     assert note.endswith(f"{file}`")
-    assert found.span is not None
     assert found.span.text == f"train = {source}"
 
 

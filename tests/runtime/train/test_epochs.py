@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
 from tests.runtime.conftest import DIGITS, SPEC, Project
 from tests.support import largest_difference, rounding
+from tfdeploy.runtime.session.data import feed_training, open_stream, splits_of
+from tfdeploy.runtime.session.engine import Engine
 
 COUNTED = """
 tfdeploy = 1
@@ -53,11 +58,6 @@ class Counting:
     """A spec with its data in a session, in which the numbers that reach each tower can be looked at."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        from compiler.graph.build import compile_graph
-        from compiler.pipeline import make_plan
-        from tfdeploy.runtime.session.data import open_stream, splits_of
-        from tfdeploy.runtime.session.engine import Engine
-
         filled = {"transforms": "", "batch": 8, "mode": "sync", **settings}
         reading = grammar.read(folder / "counted.tfdeploy", text=COUNTED.format(**filled))
         assert reading.spec is not None, [each.message for each in reading.diagnostics]
@@ -77,8 +77,6 @@ class Counting:
 
     def evaluated(self) -> Iterator[int]:
         """Yield the numbers that an evaluation has, batch by batch, until it ends."""
-        import tensorflow as tf
-
         evaluation = self.engine.compiled.evaluation
         run = self.engine.session.make_callable([evaluation.outputs, evaluation.count])
         self.engine.feed(evaluation.pipe, self.streams["test"], training=False)
@@ -94,8 +92,6 @@ class Counting:
 @pytest.mark.parametrize(("size", "batch"), [(1408, "8"), (1438, "[200, 200, 200, 119]")])
 def test_an_epoch_has_each_example_once_through_four_towers(folder: Path, size: int, batch: str) -> None:
     """With a batch that divides the data, each epoch gives every example to one tower, in a new order."""
-    from tfdeploy.runtime.session.data import feed_training
-
     counting = Counting(folder, transforms=f"-> take({size})", batch=batch)
     steps = size // counting.engine.compiled.plan.global_batch
     assert steps * counting.engine.compiled.plan.global_batch == size
@@ -113,8 +109,6 @@ def test_an_epoch_has_each_example_once_through_four_towers(folder: Path, size: 
 @pytest.mark.full
 def test_without_a_gap_where_the_batch_does_not_divide(folder: Path) -> None:
     """Epoch follows epoch: 16 of them, of 1,438 examples each, fill a whole number of batches of 32."""
-    from tfdeploy.runtime.session.data import feed_training
-
     counting = Counting(folder)
     feed_training(counting.engine, counting.streams["train"], 0)
     made = counting.steps(1438 * 16 // 32)
@@ -136,8 +130,6 @@ def test_an_evaluation_has_each_example_once(folder: Path, batch: str) -> None:
 
 def test_clones_that_update_by_themselves_have_each_example_once(folder: Path) -> None:
     """In async training too, whoever comes first takes what is next: nothing twice, nothing left out."""
-    from tfdeploy.runtime.session.data import feed_training
-
     counting = Counting(folder, mode="async", transforms="-> take(1408)")
     feed_training(counting.engine, counting.streams["train"], 0)
     numbers = np.ravel(counting.steps(1408 // 32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -35,8 +36,6 @@ def test_evaluation_agrees_with_numpy(project: Project, batch: int) -> None:
 
     So are the predictions of `model.keras`, which is loaded without this program in test_model_files.py.
     """
-    import keras
-
     result = project.run(train__steps=20, clones__batch=batch)
     variables = project.variables(20)
     images, labels = digits("test")
@@ -90,8 +89,6 @@ def test_one_set_of_weights_is_evaluated_and_exported(project: Project, mode: st
 
     Between two averagings of copies, and with a slow average, no other weights give the same loss.
     """
-    import keras
-
     generator = np.random.default_rng(1)
     weights = np.array([[3.0], [-2.0], [1.0]])
     for name in ("train", "test"):

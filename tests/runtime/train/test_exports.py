@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from click.testing import CliRunner
 
 from tests.runtime.conftest import Project
@@ -19,8 +20,6 @@ from tfdeploy.runtime.train.events import Events
 
 def events_of(folder: Path) -> list[Any]:
     """Return every event in the files of a folder, read by TensorFlow."""
-    import tensorflow as tf
-
     (path,) = folder.iterdir()
     return list(tf.compat.v1.train.summary_iterator(str(path)))
 
@@ -73,8 +72,6 @@ def test_tensorboard_reads_the_curves(run_once: Project) -> None:
 @pytest.mark.full
 def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
     """Histograms of gradients and weights count all elements; ops have devices; the map is there as text."""
-    import tensorflow as tf
-
     project.run(train__steps=20, train__summaries="all")
     read = read_back(project.run_directory / "events" / "train")
     names = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
@@ -114,8 +111,6 @@ def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project, 
 @pytest.mark.full
 def test_a_saved_model_predicts_the_same(run_once: Project) -> None:
     """TensorFlow alone loads what `export` writes; a folder that is there is not touched."""
-    import tensorflow as tf
-
     project = run_once
     folder = project.folder / "saved"
     arguments = [str(project.spec), "--saved-model", str(folder)]

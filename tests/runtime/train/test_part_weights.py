@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import grammar
 from tests.support import refusal
@@ -72,8 +74,6 @@ def run(
     train: str = "",
 ) -> dict[str, Any]:
     """Train a variant of the spec in a run directory `name`, and return the variables at the end."""
-    import tensorflow as tf
-
     (folder / "net.py").write_text(NET)
     path = folder / f"{name}.tfdeploy"
     path.write_text(SPEC.format(enc=enc, net=net, units=units, update=update, train=train, steps=steps))
@@ -103,8 +103,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
 @pytest.mark.slow
 def test_parts_start_from_files_and_stay_frozen(trained: tuple[Path, dict[str, Any]]) -> None:
     """A block, a model of Keras and a free weight have the values of their files after steps and a resume."""
-    import keras
-
     folder, values = trained
     other = keras.saving.load_model(folder / "whole.keras").get_layer("build")
     kept = [np.random.default_rng(1).random(each.shape, np.float32) for each in other.weights]
@@ -179,5 +177,4 @@ def test_files_that_do_not_fit_a_part(
     found = refusal(run, trained[0], "wrong", **given)
     assert found.code == code
     assert found.notes == notes
-    assert found.span is not None
     assert found.span.text == place

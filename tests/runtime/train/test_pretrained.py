@@ -8,8 +8,12 @@ from typing import Any
 from urllib.error import URLError
 
 import h5py
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras.src.legacy.saving import legacy_h5_format
+from keras.src.utils import file_utils
 
 from dsl import ir
 from tests.runtime.conftest import Listener
@@ -39,8 +43,6 @@ FILE = "mobilenet_2_5_128_tf_no_top.h5"
 @pytest.fixture
 def fetched(tmp_path: Path) -> Iterator[list[str]]:
     """Cut Keras off from the network and from its folder; return the addresses that it wanted."""
-    from keras.src.utils import file_utils
-
     wanted: list[str] = []
 
     def fetch(origin: str, *_: Any) -> None:
@@ -62,9 +64,6 @@ def load(folder: Path, weights: str = "") -> ir.Spec:
 
 def write_weights(path: Path) -> list[Any]:
     """Write a file of weights as those for ImageNet are, with random numbers; return these."""
-    import keras
-    from keras.src.legacy.saving import legacy_h5_format
-
     model = keras.applications.MobileNet(
         input_shape=(128, 128, 3), alpha=0.25, include_top=False, weights=None
     )
@@ -92,7 +91,6 @@ def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
     assert found.notes == (f"the file is {fetched[0]}",)
     target = tmp_path / "home" / "models" / FILE
     assert found.help == f"put it there as `{target}`, or write `weights = none`"
-    assert found.span is not None
     assert found.span.text.startswith("applications.MobileNet(")
 
 
@@ -100,8 +98,6 @@ def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
 @pytest.mark.parametrize("place", ["home", "spec"])
 def test_a_run_starts_from_them(tmp_path: Path, fetched: list[str], place: str) -> None:
     """Weights on this machine, in Keras's folder or beside the spec, are those that training starts from."""
-    import tensorflow as tf
-
     path = tmp_path / "home" / "models" / FILE if place == "home" else tmp_path / "own.h5"
     values = write_weights(path)
     listener = Listener()

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.runtime.tasks import Process
+from tfdeploy import api
 
 SPEC = """
 tfdeploy = 1
@@ -70,11 +73,6 @@ def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Pa
     The tasks of the cluster are in this process; servers that are processes hold pieces in
     tests/cli/test_verify.py.
     """
-    import keras
-    import tensorflow as tf
-
-    from tfdeploy import api
-
     spec, run = tmp_path / "words.tfdeploy", tmp_path / "run"
     spec.write_text(CLUSTER)
     api.run(api.load(spec, {"train.directory": str(run)}), emulate=True)
@@ -167,6 +165,4 @@ def test_other_numbers_of_servers_go_on_with_all_that_was_there(
 
 def tf_checkpoint(run: Path) -> Any:
     """Return a reader of the newest checkpoint of a run."""
-    import tensorflow as tf
-
     return tf.train.load_checkpoint(str(run / "checkpoints"))

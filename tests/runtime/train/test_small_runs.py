@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +25,6 @@ from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.lock import MARKER
 from tfdeploy.runtime.show.runs import read_curves
 from tfdeploy.runtime.train.events import merged
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 
 @pytest.mark.full
@@ -91,7 +88,6 @@ def test_moved_ops_are_told_of_once(project: Project) -> None:
     )
     moved = json.loads((project.run_directory / "placement.json").read_text())["misplaced"]
     assert {(op["requested"], op["assigned"]) for op in moved} == {("gpu[999]", "cpu[0]")}
-    assert found is not None
     assert 0 < int(found[1]) == int(found[2]) <= len(moved)  # evaluation comes later
 
 

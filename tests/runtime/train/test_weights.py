@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.storage.weight_files import read_weights
 from dsl.diagnostics import RunError
@@ -47,8 +49,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ["start.keras", "start.weights.h5"])
 def test_a_run_starts_from_them(project: Project, trained: Path, name: str) -> None:
     """Both of Keras's files give every weight, and its moving average, the value it has there."""
-    import keras
-
     model = keras.saving.load_model(trained, compile=False)
     path = project.folder / name
     model.save(path) if name.endswith(".keras") else model.save_weights(path)
@@ -67,7 +67,6 @@ def test_every_weight_that_does_not_fit_is_named(project: Project, trained: Path
     project.write(text.replace("steps = 60", 'steps = 60\n  weights = "start.keras"'))
     found = refusal(project.run)
     assert found.code == "TFD741"
-    assert found.span is not None
     assert found.span.text == '"start.keras"'
     assert found.notes == (
         "`digits/bias` is not in the file",
@@ -117,8 +116,6 @@ class Heads:
 
     def variables(self) -> dict[str, Any]:
         """Return the variables at the end of the run."""
-        import tensorflow as tf
-
         reader = tf.train.load_checkpoint(str(self.model.parent / "checkpoints" / "model.ckpt-3"))
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
@@ -141,8 +138,6 @@ def test_all_heads_are_written_and_read(heads: Heads) -> None:
 
     Adapters, which no file has, begin as they are.
     """
-    import keras
-
     model = keras.saving.load_model(heads.model)
     found = {name: np.asarray(each) for name, each in model(heads.examples).items()}
     api.predict(heads.spec("first"), heads.folder / "d.npz", heads.folder / "p.npz")

@@ -143,7 +143,6 @@ def test_names_of_outputs_are_read_back() -> None:
     for text in (TEXT, alone):
         spec = spec_of(text)
         again = grammar.read("again.tfdeploy", text=unparse(spec)).spec
-        assert again is not None
         assert again.model == spec.model
     assert [each.name for each in spec.model.outputs] == ["only"]
 

@@ -187,7 +187,6 @@ def test_a_label_that_the_model_does_not_know_is_named_with_the_loss() -> None:
             trial.step()
         found = caught.value.diagnostic
         assert found.code == "TFD738"
-        assert found.span is not None
         assert found.span.source.text[found.span.start : found.span.end].startswith("[label, y] ->")
 
 

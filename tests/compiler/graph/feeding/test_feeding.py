@@ -109,7 +109,6 @@ def test_clones_that_update_by_themselves_have_their_own() -> None:
     with Training(classifier(clones=2, update__mode="async", **GPUS), examples(64), emulate=True) as training:
         training.session.run(training.compiled.train_input.puts)
         for loop in training.compiled.train_loops:
-            assert loop.waited is not None
             assert loop.train_op in loop.waited.op.inputs[1].op.control_inputs
             for _ in range(3):
                 training.session.run([loop.train_op, loop.loss])

@@ -10,7 +10,7 @@ import pytest
 
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import Training, classifier, examples, largest_difference
+from tests.support import Training, classifier, examples, largest_difference, spec_of
 
 STEPS, EVERY = 5, 2
 
@@ -140,8 +140,6 @@ def test_copies_live_where_a_rule_puts_the_variable() -> None:
     spec = local(2, 8)
     own = graph_of(spec).variables["logits/kernel"]
     assert [own.device_of(copy).ref for copy in range(2)] == ["cpu[0]", "cpu[1]"]
-    from tests.support import spec_of
-
     text = 'tfdeploy = 1\nmodel "m" { x = input(float32, [2]), y = input(float32, [1])\n'
     text += '  z = x -> Dense(1, name = "z")\n  loss = [y, z] -> MeanSquaredError() }\n'
     text += "devices { cpu = 2 }\nplace { clones -> cpu[*], variables -> cpu[1] }\n"

@@ -14,6 +14,7 @@ from attrs import evolve
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.graph.session_options import session_config
 from compiler.mapping.records import PlacementMap
 from compiler.report.view import Ink
 from compiler.report.why import why_text
@@ -199,8 +200,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
     assert "table/embeddings/read" not in ops
     given = examples()["word"]
 
-    from compiler.graph.session_options import session_config
-
     with tf.compat.v1.Session(graph=table.graph, config=session_config(table.plan)) as session:
         session.run(table.init_op)
         session.run(table.train_input.attach(lambda: tf.data.Dataset.from_tensors(examples()).repeat()))
@@ -209,7 +208,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
         rows, ids = session.run([wanted, asked])
     pieces = [each.info.shard for each in table.variables.values() if each.weight == "table/embeddings"]
     for shard, sent, local in zip(pieces, rows, ids, strict=True):
-        assert shard is not None
         own = np.unique(given[(given >= shard.start) & (given < shard.stop)])
         assert sorted(local + shard.start) == list(own)
         assert sent.shape == (len(own), 6)
@@ -217,8 +215,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
 
 def test_a_number_that_no_row_has_is_refused(table: Any) -> None:
     """It is not taken for a row of another piece."""
-    from compiler.graph.session_options import session_config
-
     for wrong in (-101, 100):
         given = {**examples(), "word": np.full((8, 5), wrong, np.int32)}
         with tf.compat.v1.Session(graph=table.graph, config=session_config(table.plan)) as session:
@@ -280,7 +276,6 @@ def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
     cut = [each for each in found.values() if each.shard is not None and each.trainable]
     assert len(cut) >= 3 + 4
     for each in cut:
-        assert each.shard is not None
         (slot,) = each.slots
         assert (slot.device, slot.bytes) == (each.device, each.bytes)
         assert slot.shard == evolve(each.shard, of=f"{each.shard.of}/Momentum", made_whole=False)

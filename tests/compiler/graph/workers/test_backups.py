@@ -88,7 +88,6 @@ def steps_of(
         ]
         chief, (session, _) = graphs[0], workers[0]
         exchange = chief.exchange
-        assert exchange is not None
         for op in (chief.init_op, exchange.clear, exchange.coordination.open):
             session.run(op)
         for own, start in workers:
@@ -96,7 +95,6 @@ def steps_of(
         found = []
         for present in counted:
             for graph, (own, _) in zip(graphs, workers, strict=True):
-                assert graph.exchange is not None
                 own.run(graph.exchange.post)
             found.append(session.run([*shown_of(chief), exchange.apply], {exchange.present: present}))
         return found, session.run(dict(chief.saved))

@@ -143,7 +143,6 @@ def test_statistics_of_a_worker_are_one_tensor(update: str, tensors: int) -> Non
     model = DENSE.replace("Dense(1)", "BatchNormalization() -> Dense(1) -> BatchNormalization()")
     text = model.format(update=f"mode = sync, batch_norm = {update}")
     compiled = graph_of(spec_of(text), emulate=True, worker=1)
-    assert compiled.exchange is not None
     boxes = [each for each in compiled.exchange.boxes if f"together/{update}" in each.name]
     assert [each.shape for each in boxes] == [(2 * (130 + 1),)] * tensors
     assert len(sent(compiled, "worker[1]", "ps[0]")) == 2 + tensors + 1  # gradients, and the report

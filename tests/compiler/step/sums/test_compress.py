@@ -25,8 +25,6 @@ from tests.support import Drafted, classifier
 @cache
 def plan_of(tasks: int) -> Any:
     """Return the plan of two clones on each task of a cluster, in one graph."""
-    from compiler.pipeline import make_plan
-
     spec = classifier(clones=2 * tasks, update__replication="in_graph")
     return make_plan(evolve(spec, devices=ir.Devices(jobs=(ir.Job("worker", tasks, cpu=2),))), emulate=True)
 
@@ -40,8 +38,6 @@ class Cluster(Bench):
 
     def compressed(self, call: ir.Call, dtype: str, make: Any, arrays: Sequence[Any], places: Any) -> Any:
         """Return the sum of the clones' values at each of some places, with what is sent in a type."""
-        import tensorflow as tf
-
         with self:
             values = []
             for home, array in zip(self.homes, arrays, strict=True):
@@ -88,8 +84,6 @@ def test_all_hosts_get_the_same_sum_of_what_was_sent(call: ir.Call, everywhere: 
 
 def test_sums_are_made_of_more_bits_than_are_sent() -> None:
     """What the summing host has itself is not rounded; what it is sent is, and the sum that it sends."""
-    import tensorflow as tf
-
     kept = tf.bfloat16.as_numpy_dtype
     bench = Cluster(2)
     parts = [np.array([each], np.float32) for each in (1.001, 2.003, 3.007, 1e-3)]

@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from attrs import evolve
 
+from compiler.graph.fragments import recorded
+from compiler.pipeline import make_plan
+from compiler.step.sums import Reduction, make_aggregation, reduce_all
+from compiler.step.sums.collective import _group_key
+from compiler.step.sums.hierarchical import group_ranks
+from compiler.step.values import join_rows, merge_rows
+from compiler.topology import Device
 from dsl import ir
 from tests.support import Drafted, classifier
 
@@ -34,8 +42,6 @@ def _id(call: ir.Call) -> str:
 @cache
 def plan_of(clones: int, devices: int) -> Any:
     """Return the plan of a classifier for some clones on some CPU devices."""
-    from compiler.pipeline import make_plan
-
     return make_plan(classifier(clones=clones, devices__cpu=str(devices)))
 
 
@@ -67,10 +73,6 @@ class Bench(Drafted):
 
         The only destination is the owner of a part, or else the last clone.
         """
-        import tensorflow as tf
-
-        from compiler.step.sums import make_aggregation
-
         with self:
             values = []
             for home, array in zip(self.homes, arrays, strict=True):
@@ -85,33 +87,23 @@ class Bench(Drafted):
         self, name: str, values: Sequence[Any], places: Sequence[Any], number: int = 0, **more: Any
     ) -> Any:
         """Return what is to be summed; `values` are tensors or rows of the graph, one for each clone."""
-        from compiler.graph.fragments import recorded
-        from compiler.step.sums import Reduction
-
         records = [recorded(each) for each in values]
         return Reduction(name, records, self.homes[: len(records)], places, self.writer, number, **more)
 
 
 def dense(array: Any) -> Any:
     """Return a tensor."""
-    import tensorflow as tf
-
     return tf.constant(array)
 
 
 def rows(pair: Any) -> Any:
     """Return rows of an embedding."""
-    import tensorflow as tf
-
     values, indices = pair
     return tf.IndexedSlices(tf.constant(values), tf.constant(indices))
 
 
 def test_rows_that_were_merged_are_found_again() -> None:
     """They are known of those that were merged, and of no others."""
-    from compiler.graph.fragments import recorded
-    from compiler.step.values import join_rows, merge_rows
-
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
     with bench:
         plain = recorded(rows(pair))
@@ -255,17 +247,12 @@ def test_neighbours_are_grouped_by_their_hosts(
     devices: str, size: int | None, groups: list[list[int]]
 ) -> None:
     """By tasks if there are several, else in pairs, unless the spec says how many devices are a group."""
-    from compiler.step.sums.hierarchical import group_ranks
-    from compiler.topology import Device
-
     places = [Device("gpu", int(each[1]), job=each[0]) for each in devices.split()]
     assert group_ranks(places, size) == groups
 
 
 def test_only_what_needs_an_op_gets_one() -> None:
     """One value is its own sum unless rows may be equal; what is already on a device is not copied there."""
-    import tensorflow as tf
-
     bench = Bench(2)
     first, second = bench.homes
     with bench:
@@ -319,8 +306,6 @@ def test_collectives_of_a_graph_are_told_apart() -> None:
 
 def test_groups_of_collectives_are_known_by_their_devices() -> None:
     """In whatever order a graph has them; other devices are another group."""
-    from compiler.step.sums.collective import _group_key
-
     first, second, third = (place.device for place in Bench(3).homes)
     assert _group_key((first, second)) == _group_key((second, first))
     assert _group_key((first, second)) != _group_key((first, third))
@@ -339,10 +324,6 @@ def test_the_only_sum_of_a_collective_is_that_of_its_device() -> None:
 @pytest.mark.parametrize(("clones", "pack", "packed"), [(2, 100, True), (2, None, False), (1, 100, False)])
 def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None, *, packed: bool) -> None:
     """Of a single clone, there is nothing to send together."""
-    import tensorflow as tf
-
-    from compiler.step.sums import reduce_all
-
     bench = Bench(clones)
     update = evolve(bench.plan.update, pack=pack, aggregate=ir.Call("add_n"))
     with bench:
@@ -354,10 +335,6 @@ def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None,
 
 def test_names_that_are_there_already_get_a_number() -> None:
     """Whatever scope of TensorFlow the sums are written in."""
-    import tensorflow as tf
-
-    from compiler.step.sums import reduce_all
-
     bench = Bench(2)
     with bench, tf.name_scope("outer"):
         values = [tf.zeros(3) for _ in bench.homes]

@@ -71,8 +71,6 @@ def _arrays() -> dict[str, Any]:
 
 def _step_in_keras(model: keras.Model, mine: Any, arrays: dict[str, Any]) -> float:
     """Train a model by a step on the whole batch, as one writes it in Keras; return the loss before it."""
-    import tensorflow as tf
-
     with tf.GradientTape() as tape:
         logits = model(arrays["x"], training=True)
         loss = tf.reduce_mean(mine("focal")(arrays["y"], logits, gamma=1.5))

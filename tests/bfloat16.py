@@ -1,7 +1,5 @@
 """Tests that compute with bfloat16, which TensorFlow cannot do everywhere."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A headless Chromium driven through its DevTools protocol, over a pair of pipes."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Damage to texts of JSON, drawn by Hypothesis: what a slip, a crash, a disk or a stranger may do to them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -17,8 +17,6 @@ What only an executed process can show (which files it imports, settings that Py
 they start, what is printed before anything else) is tested with `subprocess.Popen`.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import faulthandler

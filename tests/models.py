@@ -1,7 +1,5 @@
 """Small models of several kinds, with examples for them, to hold clones against one tower."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Placement maps made by hand, for the views: small, large, and with names that try to break out."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from attrs import evolve

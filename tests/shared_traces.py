@@ -1,7 +1,5 @@
 """Traced towers that the tests of a process share, as the cases of `verify` do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """What several tests need: specs from text, small models, and training them on arrays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Self

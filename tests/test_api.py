@@ -1,7 +1,5 @@
 """`import tfdeploy`: what users of the package have."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

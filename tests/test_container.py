@@ -1,7 +1,5 @@
 """The file of the container image names what is there; no container is built here."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """`tfdeploy doctor` finds what would fail: each judgement on its own, and this machine as a whole."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The examples check, are formatted, and compile; the models in them are what they say."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

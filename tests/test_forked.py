@@ -1,7 +1,5 @@
 """Forked processes behave as executed ones do, to those who start them and to the program in them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`doctor --gpu`: every rung holds on logical devices, fails if what it tries is broken, and may crash."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

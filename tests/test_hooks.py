@@ -1,7 +1,5 @@
 """What other repositories use: hooks of pre-commit, and the workflow that compares placements."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

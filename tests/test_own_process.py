@@ -1,7 +1,5 @@
 """What differs in the process of a command from a program that uses tfdeploy as a library."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """The house is in order: what is packaged is what is there."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The page of a plan whose graph was not built."""
 
-from __future__ import annotations
-
 import grammar
 from compiler.pipeline import make_plan
 from tests.folders import ROOT

@@ -1,7 +1,5 @@
 """What is told while a graph is built: a spinner on a terminal, elsewhere a line, nothing if it is quick."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

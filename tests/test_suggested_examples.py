@@ -1,7 +1,5 @@
 """For the examples, no rules that people write by hand are better than those that `suggest` finds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers that are forked report what those report that import the tests for themselves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Each would otherwise import TensorFlow and all tests for itself, and, after a change, compile the tests.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout

@@ -1,7 +1,5 @@
 """A use of each layer that a spec can name, from the inputs of `test_branches`."""
 
-from __future__ import annotations
-
 LAYERS: dict[str, str] = {
     "Activation": "vector -> Dense(3) -> Activation(tanh)",
     "ActivityRegularization": "vector -> Dense(3) -> ActivityRegularization(l2 = 0.01)",

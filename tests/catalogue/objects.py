@@ -1,7 +1,5 @@
 """A use of each loss, metric, optimizer and other object that a spec can name."""
 
-from __future__ import annotations
-
 LOSSES: dict[str, str] = {
     "BinaryCrossentropy": "[chosen, likely] -> BinaryCrossentropy(label_smoothing = 0.1)",
     "BinaryFocalCrossentropy": "[chosen, likely] -> BinaryFocalCrossentropy(alpha = 0.3)",

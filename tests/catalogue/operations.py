@@ -1,7 +1,5 @@
 """A use of each function of `keras.ops` that a spec can name, from the inputs of `test_branches`."""
 
-from __future__ import annotations
-
 _OF_ONE = """
 abs absolute all amax amin angle any arccos arccosh arcsin arcsinh arctan arctanh argmax argmin
 argsort cbrt ceil celu conj conjugate copy cos cosh count_nonzero cumprod cumsum deg2rad elu erf

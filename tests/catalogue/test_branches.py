@@ -1,7 +1,5 @@
 """Every layer and function that the page of Keras's names lists does on two clones what it does in Keras."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every loss, metric, optimizer and other object that the page of names lists does what it does in Keras."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

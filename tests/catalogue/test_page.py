@@ -1,7 +1,5 @@
 """The page of Keras's names lists what is tried here, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Running the command as people do."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The examples of the pages of codes: what they consist of, and running them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

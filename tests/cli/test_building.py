@@ -1,7 +1,5 @@
 """`plan`, `diff` and `why` build no graph of many clones that are alike."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """`calibrate`, whose processes are forked here, and what `plan` makes of the profile that it writes."""
 
-from __future__ import annotations
-
 import json
 from contextlib import chdir
 from functools import partial

@@ -1,7 +1,5 @@
 """`check` and `fmt` on files: what is written, kept and refused; `test_light.py` has what they say."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

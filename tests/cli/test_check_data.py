@@ -1,7 +1,5 @@
 """`check` looks at the data that a spec names, as far as they are here."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which part of a cluster a process has, by its options, and what it tells the tasks that it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import click

@@ -1,7 +1,5 @@
 """Completion in a shell: what the tables of the language know is offered while one types."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

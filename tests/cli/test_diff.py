@@ -1,7 +1,5 @@
 """`diff` as a process: maps in files, and specs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """`tfdeploy explain`, and the pages that it prints: their examples do what they say."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

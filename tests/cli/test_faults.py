@@ -1,7 +1,5 @@
 """What every command does with wrong usage, interrupts, closed pipes and faults of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Each case is one process as a shell starts it. What happens to it is drawn from 
 fails is the same when it is run again.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

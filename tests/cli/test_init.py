@@ -1,7 +1,5 @@
 """`tfdeploy init` writes specs that are free of errors, and replaces nothing."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Each session is in a folder with some files, of which `good.tfdeploy` is a good spec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

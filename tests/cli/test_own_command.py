@@ -1,7 +1,5 @@
 """A command is added by the places that CONTRIBUTING lists: a file, and a row in the table of commands."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """`plan` as a process: views of a spec, and of a map in a file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Colours, values of options and written files, as every command handles them."""
 
-from __future__ import annotations
-
 import webbrowser
 from pathlib import Path
 

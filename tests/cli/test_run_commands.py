@@ -1,7 +1,5 @@
 """`compile-and-run`, `plan` and `compile` as processes, with what they print and leave."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

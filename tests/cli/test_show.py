@@ -1,7 +1,5 @@
 """`tfdeploy show`: what it shows stands alone, and its JSON is the IR; `test_light.py` has its output."""
 
-from __future__ import annotations
-
 import json
 
 import grammar

@@ -1,7 +1,5 @@
 """`export --slurm`: the script runs, with programs in place of Slurm's that do what its manual says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

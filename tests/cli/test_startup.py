@@ -1,7 +1,5 @@
 """Light commands start quickly because they import nothing heavy; `make bench` measures how quickly."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from ast import literal_eval

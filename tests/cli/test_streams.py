@@ -3,8 +3,6 @@
 These are processes as a shell starts them, because Python sees what is wrong with a stream while it starts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

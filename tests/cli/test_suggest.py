@@ -1,7 +1,5 @@
 """`suggest`: placements are built, the best rules are printed, and written where that is asked."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

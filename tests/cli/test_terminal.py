@@ -1,7 +1,5 @@
 """What strangers have written cannot steer the terminal on which it is shown."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`verify`: it agrees where layouts compute the same, and says where they do not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

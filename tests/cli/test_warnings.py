@@ -1,7 +1,5 @@
 """What is strange about a spec reaches people from every command, and from Python."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

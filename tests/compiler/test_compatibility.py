@@ -1,7 +1,5 @@
 """The table of what goes together, and the messages that are made from it."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.compatibility import (

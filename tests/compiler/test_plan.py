@@ -1,7 +1,5 @@
 """What a plan says of its batches, updates and workers, and the plans of single workers."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.pipeline import for_worker, make_plan

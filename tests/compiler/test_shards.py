@@ -1,7 +1,5 @@
 """The pieces of a variable: contiguous, together the whole, and as equal as rows allow."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

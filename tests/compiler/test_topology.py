@@ -1,7 +1,5 @@
 """The devices that a `devices` block declares, and the towers on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the tests of sources open a split and read it, in graphs and sessions as training does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Arguments: the folder of the data, the file, what to wait for: `npz` or `csv`.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 from pathlib import Path

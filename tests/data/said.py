@@ -1,7 +1,5 @@
 """What people see if data cannot be read, or do not fit: of files, and of the spec that reads them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same thirty examples as files of every source, each example telling its number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The arguments of sources and transforms, by the tables of the language."""
 
-from __future__ import annotations
-
 import pytest
 
 from dsl import ir

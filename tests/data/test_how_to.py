@@ -1,7 +1,5 @@
 """Every example of the page on data is read as it stands there."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Large files are read in little memory."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """The numbers that each dtype can hold, and what is said of tensors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tfdeploy.data.arguments import BOUNDS, INTEGERS, ROUGH_SIZE, Field

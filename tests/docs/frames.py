@@ -1,7 +1,5 @@
 """Fragments of specs in the docs, put into a frame: the tutorial's spec, their blocks in place of its."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

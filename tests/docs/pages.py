@@ -5,8 +5,6 @@ its errors or warnings are meant, `<!-- apart -->` that it is not a part of the 
 `<!-- varies -->` that no two runs of it come to the same losses.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -7,8 +7,6 @@ other figure is held. Commands of tfdeploy run in this process, so that TensorFl
 pages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

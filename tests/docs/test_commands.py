@@ -1,7 +1,5 @@
 """Command lines in the docs are those that the commands take."""
 
-from __future__ import annotations
-
 import re
 
 import click

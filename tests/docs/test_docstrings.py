@@ -1,7 +1,5 @@
 """Public functions explain their arguments, as CONTRIBUTING.md asks for."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Figures that pages tell outside of what commands print: they are those of today."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

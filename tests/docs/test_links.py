@@ -1,7 +1,5 @@
 """Links lead somewhere, named files are there, and pictures are those of today."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

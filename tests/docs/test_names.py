@@ -1,7 +1,5 @@
 """Options and files that the texts of the documentation name are those that there are."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

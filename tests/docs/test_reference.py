@@ -1,7 +1,5 @@
 """The reference says what the tool does: generated pages are up to date, and what else it says holds."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

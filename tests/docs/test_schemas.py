@@ -1,7 +1,5 @@
 """The published schemas accept what is written, and exactly what the tool's own readers accept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Pages with commands or Python are followed from top to bottom, and show what a reader would see."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from io import StringIO

@@ -1,7 +1,5 @@
 """The site can be built strictly, and loads nothing from anywhere else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

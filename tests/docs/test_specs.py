@@ -1,7 +1,5 @@
 """Every spec in the docs is what the page says: right, or wrong in the way that is meant."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

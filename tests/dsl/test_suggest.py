@@ -1,7 +1,5 @@
 """The nearest known name."""
 
-from __future__ import annotations
-
 import pytest
 
 from dsl import suggest

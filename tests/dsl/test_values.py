@@ -1,7 +1,5 @@
 """Quantities and arithmetic."""
 
-from __future__ import annotations
-
 import pytest
 
 from dsl.values import CannotCalculateError, Quantity, calculate, quantity

@@ -1,7 +1,5 @@
 """The files for editors: their words are those of the schema, and what is made of them is whole."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

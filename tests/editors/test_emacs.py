@@ -1,7 +1,5 @@
 """A real Emacs, without a screen, with the mode of `editors/emacs`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

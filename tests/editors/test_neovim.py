@@ -1,7 +1,5 @@
 """A real Neovim, without a screen, with the files of `editors/vim`: one session, and what it has seen."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The lexer for Pygments: every spec of the project without an error, and words by what they are."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Broken specs made from whole ones: characters and tokens deleted, inserted, swapped, replaced."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rules are put into the text of a spec, and nothing else of it changes."""
 
-from __future__ import annotations
-
 import pytest
 
 import grammar

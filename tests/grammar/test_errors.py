@@ -4,8 +4,6 @@ Specs are sorted by the hundred of their first code: `tests/golden/errors/TFD1xx
 `# --set PATH=VALUE` are given as on the command line; `# to be trained` tells what training lacks, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The formatter: one style, the same meaning, every comment, and the same again the second time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Specs with one thing broken: nothing crashes, and one cause gives one error."""
 
-from __future__ import annotations
-
 from collections import Counter
 from cProfile import Profile
 from pstats import Stats

@@ -1,7 +1,5 @@
 """Specs of several files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

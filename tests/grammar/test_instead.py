@@ -1,7 +1,5 @@
 """What others have and this language lacks: each message says what to write instead."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

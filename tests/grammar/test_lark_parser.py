@@ -1,7 +1,5 @@
 """The parser of the language: the tables that lark keeps, and the undocumented names of lark that we use."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Texts of absurd size, depth and kind are refused or read, in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Warnings: what is only strange, and how to say that it is meant."""
 
-from __future__ import annotations
-
 import pytest
 
 import grammar

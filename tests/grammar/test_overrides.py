@@ -1,7 +1,5 @@
 """`--set PATH=VALUE`, down into every place that has a name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

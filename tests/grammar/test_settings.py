@@ -1,7 +1,5 @@
 """What a spec sets, by the paths that `--set` takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

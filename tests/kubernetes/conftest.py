@@ -1,7 +1,5 @@
 """Specs of clusters, and the manifests that the command writes for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

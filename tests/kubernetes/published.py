@@ -1,7 +1,5 @@
 """Holding manifests to the schemas that Kubernetes and Kubeflow publish, as packages carry them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,7 +1,5 @@
 """`export --kubernetes`: every task of the spec's cluster as a pod that knows who it is, or a refusal."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

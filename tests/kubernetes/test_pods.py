@@ -1,7 +1,5 @@
 """What the pods of a run are told to do trains: here as processes, with loopback in place of their names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """An editor for tests: a client of the language server, which runs as a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

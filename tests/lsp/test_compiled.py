@@ -1,7 +1,5 @@
 """The code of methods that attrs makes is kept from one start of the server to the next."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import marshal

@@ -1,7 +1,5 @@
 """Whatever a text looks like, each request has an answer, and its places are in the text."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

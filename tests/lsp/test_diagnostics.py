@@ -1,7 +1,5 @@
 """Diagnostics: those of `check`, at the same places, of whatever text."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

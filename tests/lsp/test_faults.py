@@ -1,7 +1,5 @@
 """Faults of tfdeploy itself: they are reported, and the server goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Definition, references, highlight and rename, over all files of a spec."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

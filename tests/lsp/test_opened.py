@@ -1,7 +1,5 @@
 """The texts that an editor has open, and to which spec each of them belongs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

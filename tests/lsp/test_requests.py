@@ -1,7 +1,5 @@
 """Requests and notifications as the server handles them, asked in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterator

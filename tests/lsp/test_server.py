@@ -1,7 +1,5 @@
 """The server as a process: its start and end, its documents, and what it does about faults."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

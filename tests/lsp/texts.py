@@ -1,7 +1,5 @@
 """Texts of specs, and what the server is asked about them without a process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dsl import syntax

@@ -1,7 +1,5 @@
 """`init --data`: specs from files of examples, which read and train on what the files hold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

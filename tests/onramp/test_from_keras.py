@@ -1,7 +1,5 @@
 """`init --from`: specs from Keras models, which compute what the models compute."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

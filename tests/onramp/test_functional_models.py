@@ -1,7 +1,5 @@
 """Functional models of the kinds that people write: to a spec, to a model again, and to a spec again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What tests of runs need: a spec over the digits in this process or another, and the tasks of a cluster."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

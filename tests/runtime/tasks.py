@@ -1,7 +1,5 @@
 """What tests of clusters need: a spec with a cluster on free ports, and tasks as processes."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """What a plan takes from this machine: the GPUs that there are, of which a spec may want more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import refusal_of, spec_of

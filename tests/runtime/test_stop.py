@@ -1,7 +1,5 @@
 """Signals end a run after its step and a checkpoint; a second one ends it at once."""
 
-from __future__ import annotations
-
 import contextvars
 import os
 import signal

@@ -1,7 +1,5 @@
 """How TensorFlow starts in a process: its threads, what it writes, and what it is told of many clones."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

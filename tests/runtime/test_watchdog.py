@@ -1,7 +1,5 @@
 """A run of which nothing comes says so and what it waits for, and a signal ends it all the same."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

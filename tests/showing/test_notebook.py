@@ -1,7 +1,5 @@
 """The notebook of the examples runs from top to bottom, and what its cells end with shows itself."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Records show themselves as HTML and by rich: what is in the summaries, and that no text becomes markup."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A placement that is compared has the step of its graph, and no graph is made of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

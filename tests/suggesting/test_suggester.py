@@ -1,7 +1,5 @@
 """Which placements of a small spec `suggest` goes through, which it takes, and what it refuses."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What `suggest` takes the hardware for if nobody says what it is."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of the machine, and the processes on them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a sweep varies, as options and files say it, and what Optuna chooses."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

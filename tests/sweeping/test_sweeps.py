@@ -1,7 +1,5 @@
 """Sweeps as processes: every combination, failures, kills, and what is left of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

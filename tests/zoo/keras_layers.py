@@ -1,7 +1,5 @@
 """What plain Keras has no layer for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

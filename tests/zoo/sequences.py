@@ -1,7 +1,5 @@
 """Keras models of the zoo that read texts, series and sounds."""
 
-from __future__ import annotations
-
 import csv
 
 import keras

@@ -1,7 +1,5 @@
 """Keras models of the zoo for rows of tables: advertisements, recommendations, sensors, rare cases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

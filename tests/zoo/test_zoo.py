@@ -1,7 +1,5 @@
 """The models of `examples/zoo` train and predict as the same models in plain Keras do."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model of the zoo in plain Keras: what `test_zoo` needs to train it beside the spec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """Keras models of the zoo that see images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Arguments beyond their range are refused by `check`, at the argument."""
 
-from __future__ import annotations
-
 import pytest
 
 import grammar

@@ -1,7 +1,5 @@
 """Globs that match nothing, with the nearest names, and rules that never win."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Axes of variables that are cut, and their optimizers, checked without TensorFlow."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.checks import check_spec

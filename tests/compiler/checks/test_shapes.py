@@ -1,7 +1,5 @@
 """Losses, weights and terms, held against the shapes that reach them, and axes without a fixed size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules that decide nothing are warned of: without them, every op is where it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.checks import check_spec

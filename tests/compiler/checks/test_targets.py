@@ -1,7 +1,5 @@
 """Rules and defaults that name no device, groups of devices, and the speed of links."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.checks import check_spec

@@ -1,7 +1,5 @@
 """Workers that have graphs of their own, and batches that the clones of a spec can share."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.checks.devices import batches_fit_clones, workers_are_whole, workers_can_change

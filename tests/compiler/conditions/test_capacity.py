@@ -1,7 +1,5 @@
 """Forecasts of memory and time: held against what a spec gives, what would help, and when they are made."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

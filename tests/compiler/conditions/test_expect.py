@@ -1,7 +1,5 @@
 """`expect`: figures of a placement map held against conditions, with what contributes most."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """What several tests of graphs need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What costs time is counted, not timed: these figures may fall, and must not grow unnoticed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

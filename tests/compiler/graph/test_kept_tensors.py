@@ -1,7 +1,5 @@
 """Objects that keep tensors from when they were made or built: they work in every other graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

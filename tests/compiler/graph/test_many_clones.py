@@ -1,7 +1,5 @@
 """The map of clones that are alike is that of their own graph: op for op, link for link."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

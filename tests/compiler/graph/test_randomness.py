@@ -1,7 +1,5 @@
 """The random states of towers, and runs that are equal bit for bit."""
 
-from __future__ import annotations
-
 import pytest
 
 from compiler.graph.randomness import draw_seed

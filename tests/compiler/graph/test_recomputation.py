@@ -1,7 +1,5 @@
 """`recompute = memory(...)`: as little as brings the forecast below the limit, and nothing else."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

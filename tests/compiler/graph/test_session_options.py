@@ -1,7 +1,5 @@
 """Session options: thread pools that suit the towers of a process."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -3,8 +3,6 @@
 The limit is set to what small graphs have, so that it is met by each of them.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -7,8 +7,6 @@ files as they are. If one differs, write the lines of both graphs into files, an
 The records of a step say of each op what TensorFlow says of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any

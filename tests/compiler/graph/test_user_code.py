@@ -1,7 +1,5 @@
 """Functions of the user's: where they are found, what is said if they fail, and which line is shown."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A step of a spec, held against the same step of the same model in plain Keras."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The model of a spec as a flat graph, refused if it becomes very large, and weights of its examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Shapes that are followed without Keras, held against Keras itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

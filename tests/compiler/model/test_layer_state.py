@@ -1,7 +1,5 @@
 """What layers know beside their weights, put into their calls, and results that are kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

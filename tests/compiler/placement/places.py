@@ -1,7 +1,5 @@
 """What the tests of placement share: a rulebook, devices and towers from a few lines of a spec."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from attrs import frozen

@@ -1,7 +1,5 @@
 """`balanced`: within 1 % of the best possible split, whatever the order of creation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Rules of `place`: the last one that matches wins, targets give their devices, and each knows why."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

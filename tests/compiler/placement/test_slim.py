@@ -1,7 +1,5 @@
 """The default placement is that of slim, and `round_robin` is what `replica_device_setter` does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """The places of variables: defaults, pieces, parts of clones, and all devices that rules spread over."""
 
-from __future__ import annotations
-
 from math import prod
 
 import pytest

@@ -1,7 +1,5 @@
 """Two placement maps compared; whole texts stand in tests/golden/diff/."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The step as a graph for Graphviz; whole texts stand in tests/golden/dot/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

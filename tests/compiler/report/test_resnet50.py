@@ -1,7 +1,5 @@
 """The views at the size they are made for: eight clones of ResNet-50, some thirty thousand ops."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

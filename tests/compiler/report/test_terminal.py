@@ -1,7 +1,5 @@
 """The placement map in a terminal, and what views are made of; whole texts stand in tests/golden/plan/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import Any

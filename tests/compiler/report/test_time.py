@@ -1,7 +1,5 @@
 """The timeline of a step, and the times of a real step beneath the forecast ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

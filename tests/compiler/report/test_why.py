@@ -1,7 +1,5 @@
 """Explanations as text: the rule in its place in the spec, the rules that it beat, the chain before it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mailboxes: sums of what workers have put there, whatever is in the box of one that does not count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

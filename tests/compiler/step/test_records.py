@@ -1,7 +1,5 @@
 """What records say of ops is what TensorFlow says of them in its graph."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the figures of placements are compared by, against steps whose times can be computed in the head."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """What is told of a suggestion, as text and as JSON."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tower is split where little is sent, and the rules say so."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What is varied: the rules for variables, sums of gradients, their sizes, numbers of clones, and groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

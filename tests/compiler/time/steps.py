@@ -1,7 +1,5 @@
 """Small steps and machines made by hand, whose times can be computed in the head."""
 
-from __future__ import annotations
-
 from attrs import evolve, frozen
 
 from compiler.time.costs import Cost

@@ -1,7 +1,5 @@
 """The costs of ops: as measured, in proportion to others of their type, or by what a core reaches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

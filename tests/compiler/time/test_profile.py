@@ -1,7 +1,5 @@
 """The file of a profile, and the trace of a run beneath the forecast of its step."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

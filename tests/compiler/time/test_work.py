@@ -1,7 +1,5 @@
 """The records of a step: what crosses to another device, what ops belong to, and what is in a trace."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The sources `parquet` and `arrow`, on files of every form that pyarrow writes."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

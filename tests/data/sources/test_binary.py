@@ -1,7 +1,5 @@
 """The sources of the original binary formats, cifar10 and mnist, on small files of those formats."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """The made-up clicks in the repository are those that their script makes, and can be learnt from."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The csv source on good files, and what is no fault of a file."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

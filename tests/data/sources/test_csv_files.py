@@ -1,7 +1,5 @@
 """Records, cells and numbers of CSV text, without TensorFlow."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import pytest

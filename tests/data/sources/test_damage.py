@@ -1,7 +1,5 @@
 """Files of every kind, damaged at random: each is read or ends in a located fault."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

@@ -1,7 +1,5 @@
 """The example data in the repository."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 `tests/golden/data/` has a file for each source, which is to be read as users will read it.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

@@ -1,7 +1,5 @@
 """The images source, on small images made here."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Images with masks: `images("photos", size = [...], masks = "masks")`, on files made here."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any

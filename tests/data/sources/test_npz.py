@@ -1,7 +1,5 @@
 """The npz source: arrays read from where they lie, or through Python where that cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

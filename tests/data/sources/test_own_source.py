@@ -1,7 +1,5 @@
 """A source is added by the places that CONTRIBUTING lists; then specs name it, and graphs read it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every way to bring an image to another size, held against TensorFlow's own functions."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

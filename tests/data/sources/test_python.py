@@ -1,7 +1,5 @@
 """The python source: functions of the user's own, and how they fail."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which sources a server in another process can read: those that say that they need no Python."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The synthetic source."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tfrecord source."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

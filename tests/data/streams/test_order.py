@@ -1,7 +1,5 @@
 """What each of several workers reads: together the data set, by whole files where that is fair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, product
 from typing import Any

@@ -1,7 +1,5 @@
 """Order, epochs, shards and resuming, on a file of the numbers 0 to 99."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windows over series: which rows they have, and that they are examples as any others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

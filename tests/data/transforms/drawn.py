@@ -1,7 +1,5 @@
 """Random numbers of many examples, as arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,7 +1,5 @@
 """What is said of transforms that do not go with the data, the model or each other, as users will read it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What transforms of images take, and what they make of the tensors, without reading any image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsl import ir

@@ -1,7 +1,5 @@
 """The transforms of images: what they do, and that their numbers follow from seed, pass and example."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

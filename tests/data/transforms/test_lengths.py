@@ -1,7 +1,5 @@
 """Examples of different lengths: `pad` and `bucket`, from every source that gives them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

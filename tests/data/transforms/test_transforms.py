@@ -1,7 +1,5 @@
 """The transforms that change tensors, and what is checked before anything is read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A diagnostic is added by the places that CONTRIBUTING lists, and then every format shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

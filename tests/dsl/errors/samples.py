@@ -1,7 +1,5 @@
 """Every row and function of messages with made-up values: with all it can be given, and with as little."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -5,8 +5,6 @@ all that it can be given, and the one with as little as possible. The name of a 
 value. The diagnostics of real mistakes are in `tests/golden/errors/`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files are written whole or not at all, with the permissions that they had, and through no strange link."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

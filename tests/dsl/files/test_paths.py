@@ -1,7 +1,5 @@
 """Paths of specs: globs, whatever their folder is called, and what is no path."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Nobody waits for a file that is none: pipes, devices and sockets are refused by every reader."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

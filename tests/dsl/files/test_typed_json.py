@@ -1,7 +1,5 @@
 """JSON read by the types of a record: whatever is wrong with a text is said, and never raised as it comes."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

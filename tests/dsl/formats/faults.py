@@ -1,7 +1,5 @@
 """Diagnostics to be rendered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

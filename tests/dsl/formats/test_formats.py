@@ -1,7 +1,5 @@
 """Diagnostics as programs read them: one line each, JSON, workflow commands and SARIF."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Diagnostics as text: what people see, and what programs read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

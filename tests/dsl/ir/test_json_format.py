@@ -1,7 +1,5 @@
 """The IR as JSON and back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

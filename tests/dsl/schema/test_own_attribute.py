@@ -1,7 +1,5 @@
 """An attribute of `update` is added by the places that CONTRIBUTING lists; the rest follows the schema."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve, frozen
 

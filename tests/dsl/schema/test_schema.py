@@ -1,7 +1,5 @@
 """The tables of the language agree with the records of the IR and with each other."""
 
-from __future__ import annotations
-
 from attrs import fields_dict
 
 from dsl import schema

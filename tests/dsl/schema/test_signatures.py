@@ -1,7 +1,5 @@
 """The table of Keras signatures, against itself and against the installed Keras."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

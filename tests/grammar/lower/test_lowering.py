@@ -1,7 +1,5 @@
 """What each part of the language becomes in the IR."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """From the IR back to text: it reads to an equal IR, and comes out the same the second time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Quick fixes, all safe fixes at once, and formatting: as edits of what the editor shows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

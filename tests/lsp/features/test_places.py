@@ -4,8 +4,6 @@ The other tests hold what is told at chosen places. Here nothing that is told ca
 fits there, the call around it, what the word means, and what the whole text is to an editor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest

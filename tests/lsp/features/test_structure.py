@@ -1,7 +1,5 @@
 """Symbols, folding, selection, links, semantic tokens, hints and lenses of a text."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 

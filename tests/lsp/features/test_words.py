@@ -1,7 +1,5 @@
 """Completion, hover and signature help: what is offered and said at a place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What a process that measures asks of TensorFlow, and what it makes of the times of steps."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

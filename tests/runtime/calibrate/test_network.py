@@ -1,7 +1,5 @@
 """The link between two tasks, measured in a process of its own, whose servers end with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

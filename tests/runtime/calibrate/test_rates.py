@@ -1,7 +1,5 @@
 """What is made of measured times: kernels of a step, typical rounds, rates of a core, and fits of a step."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ops on rows of a table with other numbers of rows than those of the step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

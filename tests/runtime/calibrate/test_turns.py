@@ -1,7 +1,5 @@
 """Processes that measure in turn, and how much of the machine other work has meanwhile."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

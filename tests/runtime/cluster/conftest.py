@@ -1,7 +1,5 @@
 """What tests of clusters need of other programs."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator

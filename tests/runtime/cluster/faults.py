@@ -6,8 +6,6 @@ and one is started late. Exit code 1 where a run does not end with the exact ste
 steps since the last checkpoint, or leaves a process.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

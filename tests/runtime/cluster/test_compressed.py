@@ -1,7 +1,5 @@
 """What each worker has for itself, on real processes: what a run goes on with after a break."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Killed, stopped and late tasks: training goes on, counts exactly, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How tasks do: what a process measures of itself, what others make of it, and what `status` says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

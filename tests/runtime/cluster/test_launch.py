@@ -1,7 +1,5 @@
 """Starting all tasks of a cluster as processes: what dies is started again, and none is left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tasks that are lost: how they are told from faults, and what a client does whose servers are gone."""
 
-from __future__ import annotations
-
 import resource
 import signal
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Who is missing, who is wrong, and who is back: against real servers, stopped ones, and other programs."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """`serve`: servers as processes, where they listen, how they end, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

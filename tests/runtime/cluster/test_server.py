@@ -1,7 +1,5 @@
 """The server of a task: where it listens and is reached, its devices, its memory and its threads."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Clusters whose processes something else has started, as Slurm, MPI, torchrun and people do."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

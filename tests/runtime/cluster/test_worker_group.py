@@ -1,7 +1,5 @@
 """All workers in one process: exact counts, one stream of data, one result, and the end for the chief."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

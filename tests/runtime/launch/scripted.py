@@ -1,7 +1,5 @@
 """Processes of tasks that do what a test says in place of `tfdeploy`, started by a launcher as all are."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """What a launch passes on and leaves behind, and the process of a task."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the launcher gives its tasks, and what it does about those that end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tasks, addresses, what TF_CONFIG says of them, and the secret of a run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Which task a process is, by the spec, its options and what launchers set, and what it may do as that."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that a run has left, damaged in every way: what cannot be used is passed over or told as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run writes and removes in its own directory alone, and only what runs have written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

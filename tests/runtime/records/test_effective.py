@@ -1,7 +1,5 @@
 """The spec as it ran: every file that it names is named by a path that leads there from any folder."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

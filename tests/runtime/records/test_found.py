@@ -1,7 +1,5 @@
 """Runs below a folder, and what a run adds up: how they ended, their scores, and how their specs differ."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

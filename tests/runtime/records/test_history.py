@@ -1,7 +1,5 @@
 """The history of a run reads as one story, whatever became of the processes that wrote it."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What layers have learnt before training comes back from its file, and only to the layers that learnt it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """One run at a time in a run directory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

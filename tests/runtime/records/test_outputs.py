@@ -1,7 +1,5 @@
 """Commands replace what they have written, and no file of anybody else's unless the user insists."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import suppress

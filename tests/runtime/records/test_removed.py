@@ -1,7 +1,5 @@
 """A run directory, or files in it, that somebody removes, and what goes wrong when one is written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

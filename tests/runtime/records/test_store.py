@@ -1,7 +1,5 @@
 """Which checkpoints count, and which may go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints: TensorFlow's format, only finite values, copies that equal them, and full disks."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

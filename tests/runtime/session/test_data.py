@@ -1,7 +1,5 @@
 """The data of a spec on its way to the graph: how it is opened, who may read it, and what each pipe skips."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an engine makes of the values that a session returns, its steps, and how it leaves a session."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

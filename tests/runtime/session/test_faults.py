@@ -1,7 +1,5 @@
 """The reason of a fault, out of what TensorFlow says of it, and its place in the spec, by its op."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

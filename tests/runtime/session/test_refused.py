@@ -4,8 +4,6 @@ The refusals of these tests are made up: whatever runs below a session fails bef
 part of another server has run, which is what a session then finds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

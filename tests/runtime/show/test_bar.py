@@ -1,7 +1,5 @@
 """The progress bar on a terminal of 80 columns."""
 
-from __future__ import annotations
-
 import re
 from io import StringIO
 

@@ -1,7 +1,5 @@
 """Which reporter there is for which output, and when a bar is moved."""
 
-from __future__ import annotations
-
 import sys
 from io import StringIO
 from typing import Any

@@ -1,7 +1,5 @@
 """Curves of runs, in text and as a picture."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tracker `mlflow` with a real server of MLflow on this machine, from the registry, with SQLite."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

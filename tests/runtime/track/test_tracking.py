@@ -1,7 +1,5 @@
 """What a tracker gets of a run: everything once, however slow it is, and the run does not wait for it."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -9,8 +9,6 @@ Where a small file system can be mounted (by root), the full disk is a real one.
 the processes may not write files beyond a size, which to them is much the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

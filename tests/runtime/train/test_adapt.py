@@ -1,7 +1,5 @@
 """Layers that learn from data before training: they learn what they learn in Keras, and it is kept."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The best checkpoint by a score, and ending when there is no better one for long."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

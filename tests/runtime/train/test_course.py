@@ -1,7 +1,5 @@
 """What a run does at the forks of its course: if a task is lost, a signal comes, or the best is past."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable

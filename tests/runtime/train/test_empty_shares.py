@@ -1,7 +1,5 @@
 """A clone or worker whose share of the data has no example ends the run before it trains."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An epoch over the digits, counted example by example, and examples that are changed at random."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterator

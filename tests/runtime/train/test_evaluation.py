@@ -1,7 +1,5 @@
 """Evaluation is right to the last example, and the model that is left predicts the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

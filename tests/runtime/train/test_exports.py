@@ -1,7 +1,5 @@
 """Results for other tools: TensorBoard's files and a SavedModel."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run says of an example that it cannot use, wherever the example is: its file and its place there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

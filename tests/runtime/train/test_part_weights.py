@@ -1,7 +1,5 @@
 """Parts of a model that start from files of their own, and stay as they are if they are frozen."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

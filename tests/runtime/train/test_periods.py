@@ -1,7 +1,5 @@
 """When things are due, and how many steps a run has."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

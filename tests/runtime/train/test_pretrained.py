@@ -1,7 +1,5 @@
 """Weights that others have trained: a run fetches them, and nothing else does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

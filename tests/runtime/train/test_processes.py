@@ -1,7 +1,5 @@
 """Runs as processes: killed, interrupted, terminated, and gone on with."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A run that is stopped and gone on with ends with the bits of a run that never was, in every mode."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run leaves the files of the contract, and goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs with variables in pieces: on a cluster of processes, gone on with elsewhere, and exported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

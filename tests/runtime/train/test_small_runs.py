@@ -1,7 +1,5 @@
 """Small runs, each of which shows one thing: what is warned of, recorded, summed up and profiled."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

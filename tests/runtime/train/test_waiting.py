@@ -1,7 +1,5 @@
 """Runs that wait for their data are told so, and others are not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from threading import Lock

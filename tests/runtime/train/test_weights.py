@@ -1,7 +1,5 @@
 """Starting from weights that Keras has saved."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

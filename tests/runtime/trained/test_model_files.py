@@ -1,7 +1,5 @@
 """`model.keras` of every example: plain Keras loads it in a fresh process and predicts as `predict` does."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Several outputs of a model, and files of predictions of all types, which have them by name."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run with variables in pieces is evaluated, predicts and is exported like the same run with whole ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

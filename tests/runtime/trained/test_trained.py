@@ -1,7 +1,5 @@
 """`evaluate` and `predict`: what was trained, taken from its checkpoint."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

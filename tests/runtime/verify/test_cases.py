@@ -1,7 +1,5 @@
 """The combinations that `verify` compares, and those that are left out because a weight is needed whole."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest

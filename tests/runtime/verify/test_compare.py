@@ -1,7 +1,5 @@
 """Differences of two trainings, relative to what is compared, and those that rounding alone makes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The examples that graphs are compared on."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

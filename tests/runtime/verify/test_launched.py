@@ -1,7 +1,5 @@
 """At which servers a combination runs that is verified on processes, and how its workers wake each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Workers that each have all weights, and clones that compute layers again, do what one tower does."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

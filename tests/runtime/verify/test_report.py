@@ -1,7 +1,5 @@
 """What is said of a verification, to people and to programs."""
 
-from __future__ import annotations
-
 import json
 import math
 from types import SimpleNamespace

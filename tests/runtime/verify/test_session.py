@@ -1,7 +1,5 @@
 """Combinations are compared with references that they can agree with, in the order of the table."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

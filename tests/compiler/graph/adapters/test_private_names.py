@@ -1,7 +1,5 @@
 """The names of TensorFlow and Keras that are not public are still there, and only the adapters use them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """What towers get from the iterator: pieces, micro-batches, batches of their own, and one ahead for GPUs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

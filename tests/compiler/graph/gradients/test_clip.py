@@ -1,7 +1,5 @@
 """Gradients before the update: those of the whole batch are clipped, those of regularizers bit for bit."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

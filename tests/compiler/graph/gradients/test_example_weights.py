@@ -1,7 +1,5 @@
 """Weights of examples and classes: a step on unequal clones is `train_on_batch` on the whole batch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

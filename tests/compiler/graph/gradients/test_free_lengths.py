@@ -1,7 +1,5 @@
 """Batches of different lengths: clones against one tower on the whole batch and against plain Keras."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Masked losses: the mean is over what is left of the whole batch, whichever clones have it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows that are copies of the gradient of a sum are added up without the copies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

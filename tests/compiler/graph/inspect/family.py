@@ -1,7 +1,5 @@
 """Specs of all kinds of placements, made from numbers: member 17 is the same in every run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

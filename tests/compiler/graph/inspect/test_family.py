@@ -1,7 +1,5 @@
 """No stray op: in a family of specs, and in graphs with an op that is not where it should be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Groups of weights with optimizers of their own, and optimizers that the user has written."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every optimizer follows Keras's own: dense and sparse, with its options and with every schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

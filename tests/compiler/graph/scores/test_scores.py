@@ -1,7 +1,5 @@
 """The evaluation tower, its weights and penalties, and summaries of what a step applies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Accumulation over micro-batches is a batch so many times as large, in the memory of one of them."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows of a table are looked up where the table is: only indices and rows travel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

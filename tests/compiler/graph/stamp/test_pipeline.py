@@ -1,7 +1,5 @@
 """Pipelines: micro-batches that pass from device to device of a clone's group are those of a loop."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of Keras are the same whether large weights are written slice by slice or by Keras."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Checkpoints of large variables are written, fetched and restored without a copy of the whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path

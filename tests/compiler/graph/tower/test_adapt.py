@@ -1,7 +1,5 @@
 """What layers learn from data: which tensors they learn from, and batch by batch the numbers of the whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Frozen weights: a step is that of Keras with the same layers frozen, and nothing is made for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

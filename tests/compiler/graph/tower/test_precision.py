@@ -1,7 +1,5 @@
 """Mixed precision: layers compute in 16 bits, variables stay float32, and bad steps are skipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers that are computed again in the backward pass: the same weights, bit for bit, in less memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

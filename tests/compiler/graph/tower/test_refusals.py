@@ -1,7 +1,5 @@
 """What a model cannot be made of: every fault is told at its step, none as a fault of the tool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

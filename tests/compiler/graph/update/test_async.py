@@ -1,7 +1,5 @@
 """Asynchronous training in one graph: exact counts, nothing lost, no hang, bounded leads."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

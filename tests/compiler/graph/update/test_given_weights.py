@@ -1,7 +1,5 @@
 """Weights that a layer gives other values in its forward pass, to which their gradients are applied then."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """Local training: clones apart between two averagings, and equal after one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

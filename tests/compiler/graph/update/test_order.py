@@ -1,7 +1,5 @@
 """The order of ops within an update: what comes before a change, and what nobody may disturb."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Switching how gradients are joined or conditioned moves nothing that the spec has placed."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Replicated variables: a copy on every clone's device, the same bits in all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

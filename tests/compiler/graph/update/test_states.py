@@ -1,7 +1,5 @@
 """States of layers of the user's, which change without gradients, are joined as the layer declares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

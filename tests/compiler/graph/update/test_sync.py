@@ -1,7 +1,5 @@
 """Synchronous training: changing where something is computed does not change what is computed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """First values: of whole variables and of pieces, and the nodes that graphs of one plan share for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

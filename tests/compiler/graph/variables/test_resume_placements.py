@@ -1,7 +1,5 @@
 """A checkpoint does not know where its variables were: every placement takes those of all others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

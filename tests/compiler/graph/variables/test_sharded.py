@@ -1,7 +1,5 @@
 """Variables in pieces: the arithmetic of whole ones, with only the rows that are needed on their way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Backup workers: a step, and what summaries show of it, are those of one tower over what counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """Clusters, compiled: whose graph has what, where the data comes from, and what goes over which link."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The state that workers share: who may claim an update, what counts, and what the chief changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

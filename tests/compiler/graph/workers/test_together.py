@@ -1,7 +1,5 @@
 """What workers and servers send each other in one tensor: small weights and gradients, and rows of tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page as a file, without a browser: self-contained, small, and nothing in it taken as markup."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """What the time of an op depends on, and the bytes that it moves, read from small graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

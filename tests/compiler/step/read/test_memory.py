@@ -1,7 +1,5 @@
 """Memory forecasts, and the sizes of tensors whose rows are counted only while a step runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Transfers of the map are what TensorFlow sends: counted from the send nodes of the partition graphs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`explain_placement`: what decided, what it beat, the chain between, and names of all kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

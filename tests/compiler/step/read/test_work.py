@@ -1,7 +1,5 @@
 """The work of a step as records: the same ops, devices and bytes as in the graph and in the placement map."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

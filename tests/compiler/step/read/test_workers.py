@@ -1,7 +1,5 @@
 """The map and the work of workers that have graphs of their own, read from the graph of the chief."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

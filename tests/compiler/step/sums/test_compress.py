@@ -1,7 +1,5 @@
 """Gradients that travel together, and sums with casts between hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

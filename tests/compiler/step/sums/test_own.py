@@ -1,7 +1,5 @@
 """The aggregation that CONTRIBUTING adds in its example, after which all that there is works with it."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

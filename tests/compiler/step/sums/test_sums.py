@@ -1,7 +1,5 @@
 """Aggregations: every algorithm gives the sum, wherever it is wanted, and puts its ops where it says."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Simulations of clones that stand for others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The simulation of a step, against steps whose times can be computed in the head."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """One step of a copy of the graph shows where every op really runs, with examples that are made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

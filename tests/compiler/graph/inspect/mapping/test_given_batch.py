@@ -1,7 +1,5 @@
 """Bytes of look-ups in pieces for a given batch, against NumPy and what TensorFlow has sent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from math import prod

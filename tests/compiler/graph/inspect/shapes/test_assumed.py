@@ -1,7 +1,5 @@
 """Forecasts of a model with free axes are those of the same model with the sizes that they assume."""
 
-from __future__ import annotations
-
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.report.terminal import terminal_map

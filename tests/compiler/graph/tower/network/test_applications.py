@@ -1,7 +1,5 @@
 """The models of `keras.applications`, one of each family: it compiles, or takes the step of Keras."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

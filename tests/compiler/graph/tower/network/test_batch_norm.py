@@ -1,7 +1,5 @@
 """Batch normalisation over several clones: whose statistics count, and statistics of the whole batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Look-ups in vocabularies: a step on two clones, and a prediction, are those of plain Keras."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

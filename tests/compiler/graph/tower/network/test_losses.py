@@ -1,7 +1,5 @@
 """The value of a loss over a batch, what it is divided by, how much examples count, and tensors as terms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

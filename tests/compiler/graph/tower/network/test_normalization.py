@@ -1,7 +1,5 @@
 """Batch normalisation of images is one op, which computes what Keras's layer does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

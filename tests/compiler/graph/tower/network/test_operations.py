@@ -1,7 +1,5 @@
 """Tensors as values and arguments of calls: a step on two clones is that of the same model in plain Keras."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

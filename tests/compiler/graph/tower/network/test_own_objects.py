@@ -1,7 +1,5 @@
 """`python(...)` for every object of a model: the same numbers as in plain Keras, and located faults."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 from pathlib import Path

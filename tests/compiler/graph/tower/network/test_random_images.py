@@ -1,7 +1,5 @@
 """Keras's layers that change images at random, in towers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 That every function means what it means there is shown by `tests/catalogue`, for examples.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

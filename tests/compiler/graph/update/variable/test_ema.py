@@ -1,7 +1,5 @@
 """The moving average of the weights is TensorFlow's own, and evaluation reads it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Slots on a device of their own: the update is made there, and is the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

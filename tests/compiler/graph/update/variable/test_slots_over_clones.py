@@ -4,8 +4,6 @@ Gradients are reduced and scattered, each clone updates its part, and the new pa
 2020, "Automatic Cross-Replica Sharding of Weight Update in Data-Parallel Training").
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

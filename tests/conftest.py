@@ -209,6 +209,13 @@ def _freeze() -> None:
 
 
 @pytest.fixture
+def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have six cores, and no wish of the environment."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+
+
+@pytest.fixture
 def forked_tasks() -> Iterator[None]:
     """Fork the tasks that a launcher in this process starts; one in a forked process does so by itself."""
     from tfdeploy.runtime.launch import task_processes

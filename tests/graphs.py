@@ -1,22 +1,18 @@
 """Specs compiled to graphs and maps, as far as a test needs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.tower.traces import Traces
+from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.tower.traces import Traces
-    from compiler.mapping.records import PlacementMap
-    from dsl import ir
+from dsl import ir
 
 
 def graph_of(

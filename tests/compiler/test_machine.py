@@ -1,11 +1,8 @@
 """The memory, the threads and the garbage collector of a process, on machines that files describe."""
 
-from __future__ import annotations
-
 import gc
-import os
 import resource
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -14,10 +11,7 @@ from compiler import process as memory
 from compiler.process import collector_paused, on_one_machine, threads_on_one_machine
 from dsl import ir
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
+pytestmark = pytest.mark.usefixtures("six_cores")
 SMALL = 1 << 20
 """Bytes of which every machine has more."""
 
@@ -65,13 +59,6 @@ def test_swap_space_counts_with_the_memory(tmp_path: Path, monkeypatch: pytest.M
 
 
 SERVERS, WORKERS = ir.Job("ps", tasks=2), ir.Job("worker", tasks=3)
-
-
-@pytest.fixture(autouse=True)
-def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process have six cores, and no wish of the environment."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
 
 def test_servers_share_the_cores_and_so_do_all_other_tasks() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.pipeline import for_worker, make_plan
-from compiler.plan import Plan, VariableInfo, WorkerPlan
+from compiler.plan import Plan, VariableInfo
 from compiler.shards import cut
 from tests.compiler.placement.places import MODEL
 from tests.support import spec_of
@@ -74,7 +74,6 @@ def test_who_updates_alone(devices: str, overrides: dict[str, str], steps: int, 
 def test_the_plan_of_a_worker() -> None:
     """It has the towers of one task, knows those of all, and names its devices in place of others'."""
     plan = planned(CLUSTER, worker=1, update__mode="async")
-    assert isinstance(plan, WorkerPlan)
     assert [each.device.ref for each in plan.towers] == ["worker[1].gpu[0]", "worker[1].gpu[1]"]
     assert [each.batch for each in plan.all_towers] == [2, 3, 4, 5, 6, 7]
     assert plan.topology.home == plan.worker.host == ("worker", 1)
@@ -92,14 +91,12 @@ def test_devices_that_a_worker_lacks_have_no_twin() -> None:
     jobs = 'job "ps" { tasks = 1 }\n job "a" { gpu = 1 }\n job "b" { gpu = 2 }'
     text = f"{MODEL}devices {{\n {jobs}\n }}\nclones {{ batch = 2 }}\nupdate {{ mode = async }}\n"
     plan = make_plan(spec_of(text))
-    assert isinstance(plan, WorkerPlan)
     assert plan.twins == {"b[0].cpu[0]": "a[0].cpu[0]", "b[0].gpu[0]": "a[0].gpu[0]"}
 
 
 def test_the_plan_of_another_worker_is_that_which_is_made_for_it() -> None:
     """All that does not depend on the worker stays, such as the emulation."""
     first, last = (planned(CLUSTER, worker=at, emulate=True, update__mode="async") for at in (0, 2))
-    assert isinstance(first, WorkerPlan)
     assert first.worker.is_chief
     other = for_worker(first, 2)
     assert other == last

@@ -7,7 +7,6 @@ from pathlib import Path
 import tensorflow as tf
 from attrs import frozen
 
-from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.formats.render import human
 from dsl.source import Source, Span
@@ -110,7 +109,6 @@ def opened(reader: Reader, train: str, inputs: tuple[str, ...]) -> Stream:
     assert facts.data.train is not None
     split, wanted = facts.data.train, {}
     for each in facts.model.bindings:
-        assert isinstance(each.value, ir.Input)
         wanted[each.names[0]] = (each.value.dtype, each.value.shape)
     return reader.open(split.source, *split.transforms, wanted=wanted)
 

@@ -1,8 +1,7 @@
 """`suggest` for many clones that are alike: no graph of all of them is built."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from compiler.suggest.variations import Changes
 from tfdeploy.runtime import plans
 from tfdeploy.suggesting.suggester import Suggester, _too_full
 from tfdeploy.suggesting.trials import MOST_BUILT, Trials, are_many
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """
 tfdeploy = 1

@@ -1,6 +1,5 @@
 """Session options: thread pools that suit the towers of a process."""
 
-import os
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ def pools(*, clones: int, emulate: bool = False, **settings: str) -> tuple[int, 
     """Return the sizes of the pools for one op and for many; 0 is TensorFlow's choice."""
     config = session_config(make_plan(classifier(clones=clones, **settings), emulate=emulate))
     return config.intra_op_parallelism_threads, config.inter_op_parallelism_threads
-
-
-@pytest.fixture
-def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process have six cores, and no wish of the environment."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
 
 WRITTEN = {"devices__intra_op_threads": "4", "devices__inter_op_threads": "7"}

@@ -1,22 +1,16 @@
 """The best of several placements."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
 
+from compiler.mapping.records import PlacementMap
 from compiler.suggest.outcome import WORTH, Goal, NoForecastError, Outcome, best_of
 from compiler.time.forecast import forecast_step
+from compiler.time.work import StepWork
 from tests.compiler.time.steps import CPU, GPU, SECOND_GPU, Machine, op, step
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from compiler.mapping.records import PlacementMap
-    from compiler.time.work import StepWork
-
 
 MACHINE = Machine(start=1e-4, op_start=1e-5, hand_over=1e-5, speed=1e6, latency=1e-5)
 

@@ -4,23 +4,17 @@ The other tests have steps whose times can be computed in the head. In these, op
 other, so that hardly anything about a simulation can change without changing them.
 """
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from compiler.time.forecast import forecast_step
+from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.work import Echo, StepWork
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from compiler.time.forecast import StepForecast
 
 NEAR, FAR = Device("cpu", 0, "worker", 0, ordinal=0), Device("cpu", 0, "worker", 1, ordinal=1)
 NEAR_GPU = Device("gpu", 0, "worker", 0, ordinal=2)

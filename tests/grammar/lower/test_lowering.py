@@ -113,7 +113,6 @@ def test_layer_blocks_keep_their_parameters() -> None:
         ir.LayerParameter("act", "string", "relu", has_default=True),
     )
     assert residual.bindings[0] == ir.Binding("x", ir.Input(None, None))
-    assert isinstance(stage.output, ir.Flow)
     first, second = stage.output.steps
     doubled = ir.Arithmetic("*", ir.Parameter("filters"), 2)
     assert first == ir.Step("block", ir.Call("residual", (doubled,), {"stride": 2}))
@@ -124,9 +123,7 @@ def test_layer_blocks_keep_their_parameters() -> None:
 def test_shared_layers_are_bound_once_and_used_by_name() -> None:
     """`layer(...)` makes a layer, and a step with its name uses it."""
     bindings = {each.name: each.value for each in whole().model.bindings}
-    assert isinstance(bindings["embed"], ir.SharedLayer)
     assert bindings["embed"].step.call.kwargs["kernel_initializer"] == ir.Call("HeNormal", (), {"seed": 1})
-    assert isinstance(bindings["twin"], ir.Flow)
     assert bindings["twin"].steps[-1] == ir.Step("shared", ir.Call("embed"))
 
 

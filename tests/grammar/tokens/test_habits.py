@@ -1,20 +1,14 @@
 """What people write who know other languages: told once, and mended by `check --fix` where that is safe."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import grammar
+from dsl.diagnostics import Diagnostic
 from tests.folders import ROOT
 from tfdeploy.cli.commands.texts import apply_safe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dsl.diagnostics import Diagnostic
 
 ERRORS = ROOT / "tests" / "golden" / "errors"
 MENDED = (

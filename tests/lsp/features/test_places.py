@@ -174,7 +174,6 @@ def test_what_is_offered_at_every_place(opened: Opened, golden: Callable[[str, s
 
 def _of_item(item: types.CompletionItem) -> str:
     assert item.kind is not None
-    assert isinstance(item.text_edit, types.TextEdit)
     edit = item.text_edit
     inserted = repr(edit.new_text) if edit.new_text != item.label else "itself"
     long = edit.range.end.character - edit.range.start.character

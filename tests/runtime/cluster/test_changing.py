@@ -1,13 +1,12 @@
 """Workers come and go while they train: real processes, the account of examples, and exact steps."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +14,6 @@ import pytest
 from benchmarks.clusters.changes import BATCH, EXAMPLES, SPEC, account_of
 from dsl.errors.wording import joined
 from tests.runtime.tasks import PATIENCE, Process, free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MOST = 4
 LINE = re.compile(r"(\d) workers train from step ([\d,]+) on.*?: (worker.*)")

@@ -20,6 +20,8 @@ from tfdeploy.runtime.session.faults import is_lost_task
 from tfdeploy.runtime.stop import Interrupted
 from tfdeploy.runtime.watchdog import Activity
 
+pytestmark = pytest.mark.usefixtures("six_cores")
+
 
 def membership(host: str, *, everywhere: bool = False) -> Membership:
     """Return the only worker of a cluster, at a host that the spec gives it."""
@@ -171,13 +173,6 @@ def test_a_server_with_pieces_is_told_before_tensorflow_starts(
 ONE_MACHINE = {"ps": ["a:1", "a:2"], "worker": ["a:3", "a:4", "a:5"]}
 TWO_MACHINES = {"ps": ["a:1", "b:1"], "worker": ["a:2", "c:1", "c:2"]}
 JOBS = {"ps": "tasks = 2", "worker": "tasks = 3"}
-
-
-@pytest.fixture(autouse=True)
-def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process have six cores, and no wish of the environment."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
 
 def threads(

@@ -23,7 +23,6 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import OPEN
 from compiler.pipeline import for_worker, make_plan
-from compiler.plan import WorkerPlan
 from tests.runtime.cluster.faults import MODES, FaultyRun
 from tests.support import spec_of
 from tfdeploy.runtime.cluster import worker_steps
@@ -236,7 +235,6 @@ train {{ seed = 3 }}
 def groups_of(mode: str) -> Iterator[list[WorkerGroup]]:
     """Yield the groups of two workers in this process, which have begun to train."""
     plan = make_plan(spec_of(TWO.format(mode=mode)), emulate=True)
-    assert isinstance(plan, WorkerPlan)
     stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
     server = loopback_server(session_config(plan, served=True))
     found = []

@@ -1,15 +1,13 @@
 """Places where tasks meet: who is entered as what, whose entry counts, and what becomes of the place."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
@@ -24,6 +22,7 @@ from tfdeploy.runtime.membership.meeting import (
     Address,
     Entry,
     Folder,
+    Meeting,
     Renewal,
     meet,
     this_machine,
@@ -31,13 +30,7 @@ from tfdeploy.runtime.membership.meeting import (
 
 reserve = meeting.bound_socket
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tfdeploy.runtime.membership.meeting import Meeting
-
-    Place = Callable[[], Meeting]
-
+Place = Callable[[], Meeting]
 TASKS = ["ps:0", "worker:0", "worker:1"]
 HERE = Entry("", "here", 0, this_machine(), os.getpid(), "abc")
 THERE = evolve(HERE, host="there", machine="another one", process=1)

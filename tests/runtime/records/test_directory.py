@@ -6,9 +6,10 @@ import pytest
 from attrs import evolve
 
 from dsl import ir
-from dsl.diagnostics import Diagnostic, RunError
+from dsl.diagnostics import Diagnostic
 from dsl.ir import SPLITS
 from tests.runtime.conftest import Project
+from tests.support import refusal
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.lock import MARKER, new_events_name
@@ -27,9 +28,7 @@ def loaded(folder: Path, directory: str, name: str = "small.tfdeploy") -> ir.Spe
 
 def refused(spec: ir.Spec) -> Diagnostic:
     """Return why the run directory of a spec cannot be had."""
-    with pytest.raises(RunError) as caught:
-        RunDirectory.of(spec).make(spec)
-    found = caught.value.diagnostic
+    found = refusal(RunDirectory.of(spec).make, spec)
     assert found.span.source.name == spec.path
     return found
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 import tfdeploy
-from dsl.diagnostics import Diagnostic, RunError
+from dsl.diagnostics import Diagnostic
 from tests.runtime.conftest import Project
+from tests.support import refusal
 
 SPEC = """
 tfdeploy = 1
@@ -50,9 +51,7 @@ def refused(project: Project, source: str, devices: str, **overrides: str) -> Di
     pairs = {"train.directory": str(project.run_directory)}
     pairs |= {key.replace("__", "."): value for key, value in overrides.items()}
     spec = tfdeploy.load(project.spec, overrides=pairs, allow_python=True)
-    with pytest.raises(RunError) as caught:
-        tfdeploy.run(spec, emulate=True)
-    return caught.value.diagnostic
+    return refusal(tfdeploy.run, spec, emulate=True)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.storage.weight_files import read_weights
-from dsl.diagnostics import RunError
 from tests.runtime.conftest import Listener, Project
 from tests.support import refusal
 from tfdeploy import api
@@ -119,10 +118,10 @@ class Heads:
 
     def refused(self, text: str, path: Path) -> Any:
         """Return the diagnostic about a file of weights of another model."""
-        with pytest.raises(RunError) as caught:
-            read_weights(api.compile(self.spec("other", text)), path, None, base=str(self.folder))
-        assert caught.value.diagnostic.code == "TFD741"
-        return caught.value.diagnostic
+        compiled = api.compile(self.spec("other", text))
+        found = refusal(read_weights, compiled, path, None, base=str(self.folder))
+        assert found.code == "TFD741"
+        return found
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """What no memory can hold is refused before anything is allocated, at its place in the spec."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
 from compiler.step.read.memory import forecast_memory
@@ -16,12 +16,6 @@ from tests.graphs import graph_of
 from tests.support import marked, refusal_of, spec_of
 from tfdeploy.runtime.trained.trained import TrainedModel
 from tfdeploy.runtime.verify.trial import TrialSetup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from compiler.graph.compiled import CompiledGraph
 
 LITTLE_MEMORY = """
 import resource

@@ -1,8 +1,6 @@
 """What can be trained can be saved and loaded, which is known before training."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,9 +10,6 @@ from compiler.graph.storage.export import keras_model
 from compiler.graph.storage.keras_file import require_savable
 from tests.support import Training, marked, refusal_of, spec_of
 from tfdeploy import api
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """
 tfdeploy = 1

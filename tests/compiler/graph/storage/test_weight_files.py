@@ -1,26 +1,21 @@
 """Files of weights from strangers: nothing of another file is read, and nothing swells."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.weight_files import INSIDE, read_weights
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive, require_proportion
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy import api
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from compiler.graph.compiled import CompiledGraph
 
 SPEC = """
 tfdeploy = 1
@@ -46,9 +41,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompiledGraph:
 
 def refused(compiled: CompiledGraph, path: Path) -> str:
     """Return what is said of a file that is refused, without its name."""
-    with pytest.raises(RunError) as caught:
-        read_weights(compiled, path, None, base=".")
-    return caught.value.diagnostic.message.removeprefix(f"the weights in `{path}` ")
+    found = refusal(read_weights, compiled, path, None, base=".")
+    return found.message.removeprefix(f"the weights in `{path}` ")
 
 
 def write(path: Path, kernel: Callable[[h5py.File], Any] | None = None) -> Path:

@@ -10,7 +10,6 @@ from attrs import define, evolve, field
 from compiler.graph.variables.variables import create_variable
 from compiler.graph.workers.coordination import CLOSED, FINISHED, NEVER, OPEN, Coordination, State
 from compiler.pipeline import make_plan
-from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
 from tests.support import CLASSIFIER, CONVOLUTION, Drafted, ops_before, spec_of
 
@@ -63,7 +62,6 @@ def made(staleness: int | None) -> Iterator[Board]:
     more = {} if staleness is None else {"update__staleness": str(staleness)}
     spec = spec_of(CLUSTER, update__replication="between_graph", update__mode='"async"', **more)
     plan = make_plan(spec, emulate=True, worker=0)
-    assert isinstance(plan, WorkerPlan)
     placed = Placed(plan.topology.devices[0], Reason("test", "default"))
     with Drafted(plan) as drafted:
         step = create_variable("global_step", lambda: tf.constant(0, tf.int64), placed, drafted.ledger)

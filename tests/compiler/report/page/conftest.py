@@ -1,18 +1,13 @@
 """What the tests of the page share: a browser, and the page of a small map."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.browser import Tab, start_browser
 from tests.compiler.report.page.pages import CHROMIUM, write
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="package")

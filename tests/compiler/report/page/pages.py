@@ -1,29 +1,21 @@
 """Pages to look at with a browser, and what to ask of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from attrs import evolve
 
+from compiler.mapping.records import PlacementMap
 from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from compiler.report.page.html import html_page
 from compiler.report.page.tree import Details
-from compiler.time.forecast import forecast_step
+from compiler.time.forecast import StepForecast, forecast_step
+from compiler.time.measured_trace import RunTrace
 from dsl import ir
 from dsl.source import Source, Span
-from tests.browser import find_chromium
+from tests.browser import Tab, find_chromium
 from tests.compiler.time.steps import GPU, Machine, op, step
 from tests.placement_maps import SPEC, make_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from compiler.mapping.records import PlacementMap
-    from compiler.time.forecast import StepForecast
-    from compiler.time.measured_trace import RunTrace
-    from tests.browser import Tab
 
 CHROMIUM = find_chromium()
 NEEDS_BROWSER = pytest.mark.skipif(

@@ -1,8 +1,6 @@
 """Whom the page serves: without a network, at any width, by keys alone, dark and light."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -10,6 +8,7 @@ from attrs import evolve
 from compiler.mapping.records import LinkTime, MapTensor
 from compiler.report.page.tree import Details
 from compiler.time.measured_trace import RunTrace, TraceEvent
+from tests.browser import Tab
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     CELLS,
@@ -24,11 +23,6 @@ from tests.compiler.report.page.pages import (
     write,
 )
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 HEADS_OF_DEVICES = "[...document.querySelectorAll('#devices th')].map((head) => head.innerText.trim())"

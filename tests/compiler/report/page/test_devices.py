@@ -1,12 +1,11 @@
 """Devices and links in a browser: the strip, the matrix, the tables, and what is said about each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from attrs import evolve
 
-from compiler.mapping.records import DeviceTime, LinkTime, MapTensor, MapTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapTensor, MapTime, PlacementMap
+from tests.browser import Tab
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     DETAIL,
@@ -15,12 +14,6 @@ from tests.compiler.report.page.pages import (
     write,
 )
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from compiler.mapping.records import PlacementMap
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 

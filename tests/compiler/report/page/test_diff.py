@@ -1,8 +1,6 @@
 """Two placements side by side in a browser: their strips, what moved, and why each thing is where it is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -11,13 +9,9 @@ from compiler.mapping.records import RuleRef
 from compiler.report.compare import compare
 from compiler.report.page.data import Side
 from compiler.report.page.html import diff_page
+from tests.browser import Tab
 from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER, OVERFLOWING, show_in
 from tests.placement_maps import SPEC, make_kinds, make_map, with_counts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 RULE = RuleRef(SPEC, 14, 3, "conv1 -> gpu[0]", "rule")

@@ -1,17 +1,11 @@
 """The model view in a browser: layers as a graph, coloured by device, each leading to its ops."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from compiler.report.page.tree import Details
+from tests.browser import Tab
 from tests.compiler.report.page.pages import DETAIL, NEEDS_BROWSER, model, write
 from tests.placement_maps import SPEC, make_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 

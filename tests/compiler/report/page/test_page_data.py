@@ -1,17 +1,16 @@
 """What the page has: devices, links, variables, the model, ops as a tree, and the timeline of a step."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from compiler.mapping.records import LinkTime, MapSlot, MapSpec, MapTensor, PlacementMap
+from compiler.kinds.kind_map import AnyMap
+from compiler.mapping.records import LinkTime, MapOp, MapSlot, MapSpec, MapTensor, PlacementMap
 from compiler.report.compare import compare
 from compiler.report.page.data import (
     Side,
@@ -35,12 +34,6 @@ from tests.compiler.report.test_compare import MAPS
 from tests.compiler.time.steps import Machine, op, step
 from tests.placement_maps import CLONES, SPEC, VARIABLES, make_kinds, make_map
 from tests.support import classifier, spec_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from compiler.kinds.kind_map import AnyMap
-    from compiler.mapping.records import MapOp, PlacementMap
 
 
 def whole() -> PlacementMap:

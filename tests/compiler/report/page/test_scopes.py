@@ -1,12 +1,11 @@
 """The table of scopes in a browser: search, open, explain, keys, measures, sorting, links into it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from attrs import evolve
 
+from tests.browser import Tab
 from tests.compiler.report.page.pages import (
     CELLS,
     DETAIL,
@@ -17,11 +16,6 @@ from tests.compiler.report.page.pages import (
     write,
 )
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 

@@ -1,12 +1,11 @@
 """The timeline of a step in a browser."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import RunTrace, read_trace
+from tests.browser import Tab
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     DETAIL,
@@ -15,11 +14,6 @@ from tests.compiler.report.page.pages import (
     timed_page,
 )
 from tests.compiler.time.steps import GPU, Machine, op, step
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.patience import wait_until
 from tests.runtime.tasks import is_pending
 from tfdeploy.own_process import cleanup
 from tfdeploy.runtime.stop import (
@@ -91,8 +91,7 @@ def test_a_second_signal_ends_at_once(program: str, number: signal.Signals, code
     """A process of the run's own, and one of others as it would without a run."""
     process = start(program)
     process.send_signal(number)
-    while is_pending(process.pid, number):
-        time.sleep(0.01)
+    wait_until(lambda: not is_pending(process.pid, number))
     process.send_signal(number)
     assert process.wait(timeout=20) == code
     process.stdout.close()
@@ -150,9 +149,7 @@ def test_a_run_that_is_given_up_goes_on_no_more() -> None:
             stop.run(work)
         assert released == [1]
         woken.set()
-        end = time.monotonic() + 60
-        while len(released) < 2 and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: len(released) == 2)
     assert released == [1, 2]
 
 

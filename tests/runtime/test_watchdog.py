@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import words_of
+from tests.patience import wait_until
 from tests.runtime.conftest import Listener
 from tests.runtime.tasks import Process, Tasks
 from tfdeploy.runtime import watchdog as module
@@ -53,9 +54,7 @@ def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPa
         time.sleep(0.7)
         assert warned.warnings == []
         with activity.doing("step 7"):
-            end = time.monotonic() + 60
-            while len(warned.warnings) < 3 and time.monotonic() < end:
-                time.sleep(0.01)
+            wait_until(lambda: len(warned.warnings) >= 3)
             waited = activity.idle
     assert waited >= 0.5 * 2 * 2
     assert all(
@@ -153,10 +152,7 @@ def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks:
     run.send(signal.SIGINT)
     assert run.end() == 130
     assert "SIGINT has ended the run, which had made no progress in step " in run.text
-    end = time.monotonic() + 60
-    while any(words_of(pid) for pid in pids):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: not any(words_of(pid) for pid in pids))
     assert not (tasks.folder / "run" / "cluster.json").exists()
     assert list(tasks.folder.glob("tfdeploy-*")) == []
 

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,6 +16,7 @@ from attrs import evolve
 import grammar
 from tests import forked
 from tests.cli.test_fuzz import SPEC
+from tests.patience import wait_until
 from tests.support import refusal
 from tfdeploy.runtime.records.lock import MARKER
 from tfdeploy.runtime.records.result import Result, Seconds, SplitResult
@@ -68,14 +68,6 @@ def test_a_grid_with_a_failure(tmp_path: Path) -> None:
     assert (folder / "002" / "result.json").stat().st_mtime_ns == before
 
 
-def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
-    end = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} has not come"
-        time.sleep(0.02)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_path: Path) -> None:
@@ -83,7 +75,7 @@ def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_
     words = ("--set", "train.checkpoint_every=20", "--grid", "train.steps=3,3000", "--json")
     folder = tmp_path / "runs" / "spec-sweep"
     with start(tmp_path, *words) as process:
-        wait_for(folder / "002" / "checkpoints" / "model.ckpt-20.json")
+        wait_until((folder / "002" / "checkpoints" / "model.ckpt-20.json").exists)
         first = (folder / "001" / "result.json").stat().st_mtime_ns
         holder = int((folder / "002" / ".lock").read_text())
         os.kill(process.pid, number)
@@ -92,10 +84,7 @@ def test_a_sweep_that_is_ended_goes_on_where_it_was(number: signal.Signals, tmp_
     if number == signal.SIGINT:  # the trial has written a checkpoint, and is not said to be cut off
         states = {each["run"][-3:]: each["state"] for each in json.loads(out.splitlines()[-1])["trials"]}
         assert states["002"] in {"interrupted", "terminated"}
-    end = time.monotonic() + PATIENCE
-    while forked.words_of(holder):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: not forked.words_of(holder))
     code, out, err = sweep(tmp_path, *words)
     assert (code, err) == (0, "")
     found = json.loads(out.splitlines()[-1])

@@ -1,7 +1,6 @@
 """The python source: functions of the user's own, and how they fail."""
 
 import json
-import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -9,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from tests.patience import wait_until
 
 WANTED = {"x": ("float32", (2,)), "y": ("int64", ())}
 
@@ -135,7 +136,4 @@ def test_training_data_is_read_before_the_first_step_asks_for_it(reader: Any) ->
         iterator = tf.compat.v1.data.make_initializable_iterator(batches)
         read.unlink(missing_ok=True)
         session.run(iterator.initializer)
-        end = time.monotonic() + 20
-        while not read.exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert read.exists()
+        wait_until(read.exists)

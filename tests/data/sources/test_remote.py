@@ -1,7 +1,6 @@
 """Which sources a server in another process can read: those that say that they need no Python."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import tensorflow as tf
 from tests import forked
 from tests.data.shared_files import KINDS, NUMBER, ORDERS, two_passes
 from tests.folders import ROOT
+from tests.runtime.tasks import free_ports
 
 SPEC = """\
 tfdeploy = 1
@@ -31,15 +31,6 @@ devices {{
 
 update {{ replication = in_graph }}
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens at."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ import pytest
 
 from dsl import ir
 from tests.forked import words_of
+from tests.patience import wait_until
 from tests.runtime.tasks import Process, Tasks, is_pending
 from tests.support import refusal_of
 from tfdeploy import api
@@ -170,8 +171,7 @@ def test_a_second_interrupt_ends_all_at_once(tasks: Tasks) -> None:
     keeper = threading.Thread(target=keep_stopped)
     keeper.start()
     run.send(signal.SIGINT)
-    while is_pending(run.pid, signal.SIGINT):
-        time.sleep(0.01)
+    wait_until(lambda: not is_pending(run.pid, signal.SIGINT))
     run.send(signal.SIGINT)
     assert run.end(20.0) == 130
     over.set()

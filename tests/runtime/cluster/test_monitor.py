@@ -13,6 +13,7 @@ from attrs import evolve
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
+from tests.patience import wait_until
 from tests.runtime.tasks import PATIENCE, STARTING, Tasks
 from tests.support import refusal
 from tfdeploy.runtime.cluster import monitor as module
@@ -90,9 +91,7 @@ def test_a_wait_is_told_again_when_it_has_doubled(tasks: Tasks, *, training: boo
     looking.say = lambda _: told.append(looking._reported_after)
     if training:
         with looking.during("for step 7"):
-            end = time.monotonic() + 60
-            while looking.timed_out is None and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_until(lambda: looking.timed_out is not None)
     else:
         with pytest.raises(RunError):
             looking.require("to start training")
@@ -122,9 +121,7 @@ def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:
         assert looking.timed_out is None
         looking.timeout = 2.0
         server.send(signal.SIGSTOP)
-        end = time.monotonic() + 60
-        while looking.timed_out is None and time.monotonic() < end:
-            time.sleep(0.1)
+        wait_until(lambda: looking.timed_out is not None)
         server.send(signal.SIGCONT)
     diagnostic = looking.timed_out.diagnostic
     assert diagnostic.message == "gave up after 2.00 s of waiting for step 7: 1 task missing"

@@ -2,8 +2,7 @@
 
 import json
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from attrs import frozen
 
 from dsl import ir
+from tests.patience import wait_until
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task
@@ -68,14 +68,6 @@ def play(monkeypatch: pytest.MonkeyPatch, folder: Path, parts: Mapping[str, str]
     script = folder / "task.py"
     script.write_text(PROGRAM.format(folder=str(folder), parts=dict(parts)))
     monkeypatch.setattr(task_processes, "SCRIPT", script)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.01)
 
 
 @frozen

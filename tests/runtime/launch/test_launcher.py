@@ -14,7 +14,8 @@ import pytest
 
 import grammar
 from dsl import ir
-from tests.runtime.launch.scripted import PATIENCE, Scene, wait_until
+from tests.patience import wait_until
+from tests.runtime.launch.scripted import PATIENCE, Scene
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launcher import MOST_EARLY, TaskCommand, _reserved

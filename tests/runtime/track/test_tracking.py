@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from dsl.files.typed_json import read_record
 from tests import forked
 from tests.cli.test_fuzz import SPEC
+from tests.patience import wait_until
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.track import deliver
@@ -132,10 +132,7 @@ def test_a_run_and_its_tracker(tmp_path: Path) -> None:
     got = (tmp_path / "got").read_text().split()
     assert got[:2] == ["begin", "None"]
     assert got[3] == "True"
-    end = time.monotonic() + PATIENCE
-    while Path(f"/proc/{got[2]}").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: not Path(f"/proc/{got[2]}").exists())
     record = read_record(directory.track, Tracked)
     assert (record.run, record.lines, record.complete) == (None, 0, False)
     assert [line.step for line in map(HistoryRecord.read, directory.history.read_bytes().splitlines())] == [

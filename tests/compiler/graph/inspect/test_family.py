@@ -1,6 +1,6 @@
 """No stray op: in a family of specs, and in graphs with an op that is not where it should be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +15,8 @@ from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
 from compiler.step.read.why import explain_placement
 from compiler.step.record import Entry, Tensor
-from dsl.diagnostics import Diagnostic, SpecError
 from tests.compiler.graph.inspect.family import plan_of
-from tests.support import CLASSIFIER, CONVOLUTION, marked, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, marked, refusal_of, spec_of
 
 MEMBERS = 96  # of all kinds, which take turns by threes, fours and eights
 
@@ -72,13 +71,6 @@ def compiled(rules: str = "", *, devices: str = GPUS, layers: str = CONVOLUTION,
     return evolve(found, ledger=evolve(found.ledger))  # whose ops are not listed yet
 
 
-def refused(action: Callable[[], Any]) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics with which an action is refused."""
-    with pytest.raises(SpecError) as caught:
-        action()
-    return caught.value.diagnostics
-
-
 def on(graph: Any, ref: str, clone: int | None = None) -> Entry:
     """Return an entry that asks for a device by default."""
     device = next(each for each in graph.plan.topology.devices if each.ref == ref)
@@ -103,13 +95,13 @@ def test_an_op_away_from_its_variable() -> None:
     graph = compiled()
     handle = Tensor("logits/bias", "resource", (), holds=("float32", (10,)))
     add(graph, "far", on(graph, "gpu[1]"), "ReadVariableOp", [handle])
-    (found,) = refused(lambda: verify_placement(graph))
+    found = refusal_of(lambda: verify_placement(graph))
     assert found.message == "the op `far` is on `gpu[1]`: what it works on is on `cpu[0]`"
 
 
 def test_summaries_on_a_gpu_point_at_their_rule() -> None:
     """GPUs have no ops on strings; the diagnostic is at the rule and counts what else it puts there."""
-    (found,) = refused(lambda: compiled("summaries -> gpu[1]"))
+    found = refusal_of(lambda: compiled("summaries -> gpu[1]"))
     assert found.code == "TFD512"
     assert found.message == "the op `summary/loss/tags` is on `gpu[1]`: GPUs have no ops on strings"
     assert marked(found) == "summaries -> gpu[1]"
@@ -121,7 +113,7 @@ def test_many_stray_ops_are_told_in_few_words() -> None:
     graph = compiled()
     for number in range(100):
         add(graph, f"stray_{number}", on(graph, "gpu[1]", clone=0))
-    (found,) = refused(lambda: verify_placement(graph))
+    found = refusal_of(lambda: verify_placement(graph))
     assert (found.message, found.notes) == (
         "the op `stray_0` is on `gpu[1]`: clone 0 has `gpu[0]`",
         ("99 more ops are placed like this",),

@@ -1,7 +1,6 @@
 """Tensors as values and arguments of calls: a step on two clones is that of the same model in plain Keras."""
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -11,6 +10,7 @@ import tensorflow as tf
 from compiler.graph.storage.export import keras_model
 from tests.compiler.graph.twins import follow, step_of
 from tests.support import Training, spec_of
+from tests.zoo.keras_layers import Same
 
 MODEL = """
 tfdeploy = 1
@@ -49,30 +49,19 @@ train { seed = 3 }
 """
 
 
-class _Same(keras.layers.Layer):  # type: ignore[misc] # Keras has no types
-    """A tensor that is the same for all examples."""
-
-    def __init__(self, shape: tuple[int, ...], name: str) -> None:
-        super().__init__(name=name)
-        self.value = self.add_weight(name="weight", shape=shape)
-
-    def call(self, inputs: Any) -> Any:
-        return keras.ops.broadcast_to(self.value, (keras.ops.shape(inputs)[0], *self.value.shape))
-
-
 def _keras_twin() -> keras.Model:
     """Return the model above as one writes it in Keras."""
     layers, ops = keras.layers, keras.ops
     words = keras.Input((4,), dtype="int32")
     inner = layers.Dense(3, activation="tanh", name="twice_inner")
-    x = layers.Embedding(9, 6, name="table")(words) + _Same((4, 6), "places")(words)
+    x = layers.Embedding(9, 6, name="table")(words) + Same((4, 6), "places")(words)
     sequence, state, _ = layers.LSTM(5, return_sequences=True, return_state=True, name="lstm")(x)
     seen = layers.MultiHeadAttention(1, 2, name="attention")(sequence, sequence, use_causal_mask=True)
     again = layers.GRU(5, name="gru")(seen, initial_state=state)
     p = inner(again)
     middle = layers.Dense(5, name="middle")(-seen[..., -1, ::2])
     q = inner(middle) + middle[:, :1]
-    scaled = (2 * p - q / 3) * ops.expand_dims(_Same((), "rate")(words), -1)
+    scaled = (2 * p - q / 3) * ops.expand_dims(Same((), "rate")(words), -1)
     joined = ops.concatenate([scaled, ops.softmax(p, axis=-1)], axis=-1)
     return keras.Model(words, layers.Dense(2, name="out")(joined + ops.cast(ops.arange(6), "float32")))
 

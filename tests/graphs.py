@@ -10,6 +10,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.tower.traces import Traces
+from compiler.graph.user_code import KERAS_SETTINGS, set_keras
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from dsl import ir
@@ -47,12 +48,5 @@ def unusual_keras() -> Iterator[None]:
 
 def settings_of_keras() -> dict[str, Any]:
     """Return what Keras has for the process."""
-    names = ("floatx", "epsilon", "image_data_format")
-    found = {name: getattr(keras.config, name)() for name in names}
-    return {**found, "dtype_policy": keras.config.dtype_policy().name}
-
-
-def set_keras(settings: dict[str, Any]) -> None:
-    """Change what Keras has for the process."""
-    for name, value in settings.items():
-        getattr(keras.config, f"set_{name}")(value)
+    found = {name: getattr(keras.config, name)() for name in KERAS_SETTINGS}
+    return {**found, "dtype_policy": found["dtype_policy"].name}

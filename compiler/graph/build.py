@@ -19,6 +19,7 @@ from compiler.checks.rules import (
     rules_place,
     something_is_trained,
 )
+from compiler.graph.adapters.tensorflow_private import without_op_callbacks
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.feeding import Feeds, feed_towers, time_after
@@ -110,7 +111,8 @@ def compile_step(
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
     seed, limit = draw_seed() if chosen is None else chosen, plan.update.recompute_limit
-    with _ONE_AT_A_TIME, collector_paused(), own_names(), keras_settings(plan.update.precision):
+    precision = plan.update.precision
+    with _ONE_AT_A_TIME, collector_paused(), own_names(), keras_settings(precision), without_op_callbacks():
         if limit is None:
             return _compile(plan, seed, traces)
         templates = traces.of(plan, seed).templates

@@ -12,8 +12,8 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager, nullcontext
 from functools import partialmethod, wraps
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
@@ -22,9 +22,11 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import keras
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.adapters.tensorflow_private import without_op_callbacks
 from compiler.graph.kept_tensors import without_tensors
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import data as errors
@@ -42,6 +44,9 @@ OWN = tuple(f"{_ROOT / package}{os.sep}" for package in ("dsl", "grammar", "comp
 BESIDE_SPEC = "_beside_spec_"
 """How the names of modules that are beside a spec begin in `sys.modules`."""
 
+KERAS_SETTINGS = ("floatx", "epsilon", "image_data_format", "dtype_policy")
+"""What Keras has for the process and layers get that say nothing else."""
+
 _LIBRARIES = ("site-packages", "dist-packages")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _FRAMEWORKS = {"keras", "tensorflow"}
@@ -49,12 +54,15 @@ _Function: TypeAlias = "Callable[..., Any] | None"
 _modules: set[str] = set()  # files and folders of the installed modules that specs have named
 
 
-def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = False) -> Callable[..., Any]:
+def load_function(
+    path: str, base: Path, call: Span | None, *, of_model: bool = False, lasting: bool = False
+) -> Callable[..., Any]:
     """Return a function of the user's.
 
     Args:
         path: The function, written `module:function`.
         of_model: Whether the function is for the model, and not for data.
+        lasting: Whether what its module does to the process lasts, such as settings of Keras.
 
     Raises:
         RunError: There is no such function, or its module fails.
@@ -66,7 +74,7 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
         reason, advice = "this does not name a function", "write `module:function`"
         raise RunError(errors.python_function(where, reason=reason, advice=advice))
     try:
-        with _last_on_path(base):
+        with _last_on_path(base), nullcontext() if lasting else _apart():
             module = _module(module_name, base)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module_name:
@@ -199,6 +207,29 @@ def _module(name: str, base: Path) -> ModuleType:
         del sys.modules[own]
         raise
     return _without_tensors(module)
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Undo what a module does to the process, as scripts do when they begin: it would change the step."""
+    with chdir("."), kept_keras(), without_op_callbacks():
+        yield
+
+
+@contextmanager
+def kept_keras() -> Iterator[None]:
+    """Restore the settings that Keras has for the process."""
+    before = {name: getattr(keras.config, name)() for name in KERAS_SETTINGS}
+    try:
+        yield
+    finally:
+        set_keras(before)
+
+
+def set_keras(settings: Mapping[str, Any]) -> None:
+    """Change settings that Keras has for the process, by their names."""
+    for name, value in settings.items():
+        getattr(keras.config, f"set_{name}")(value)
 
 
 def _without_tensors(module: ModuleType) -> ModuleType:

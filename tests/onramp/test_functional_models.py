@@ -12,11 +12,13 @@ from keras import layers, ops
 from benchmarks.applications import outline
 from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.storage.export import plain_model
+from compiler.graph.user_code import kept_keras
 from compiler.pipeline import make_plan
 from dsl import ir
 from grammar import read
 from tests.graphs import unusual_keras
 from tfdeploy.onramp.convert import Converted, convert
+from tfdeploy.onramp.reading import read_model
 from tfdeploy.onramp.writing import draft, text_of
 
 
@@ -299,3 +301,16 @@ def test_what_keras_has_for_the_process_is_written(tmp_path: Path) -> None:
     assert "MaxPooling2D(data_format = channels_first)" in made.text
     assert "precision = mixed_float16" in made.text
     assert outline(first) == outline(second)
+
+
+def test_what_the_module_of_a_model_sets_is_there_when_the_model_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts say the precision when they begin, and make the model in a function."""
+    lines = ["import keras", "keras.config.set_dtype_policy('mixed_float16')", "def make():"]
+    lines += ["    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])", ""]
+    (tmp_path / "setting.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    with kept_keras():
+        found = read_model("setting:make", allow_python=False)
+    assert found.model.layers[0].dtype_policy.name == "mixed_float16"

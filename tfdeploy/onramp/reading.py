@@ -68,7 +68,7 @@ def read_model(source: str, *, allow_python: bool) -> Found:
     if ":" not in source or path.exists():
         raise _fault(source, "it is neither a `.keras` or `.h5` file nor `module:name`")
     try:
-        made = load_function(source, Path(), None)
+        made = load_function(source, Path(), None, lasting=True)
     except RunError as fault:
         told, module = fault.diagnostic, source.partition(":")[0]
         if told.code != "TFD714":

@@ -9,7 +9,8 @@ without one of them fails there and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ from tensorflow.python.client.pywrap_tf_session import (
 
 # The trace of a step in the format of chrome://tracing.
 from tensorflow.python.client.timeline import Timeline
+
+# The state of TensorFlow in a thread.
+from tensorflow.python.eager.context import context
 from tensorflow.python.framework.c_api_util import (
     ScopedTFImportGraphDefOptions,
     ScopedTFImportGraphDefResults,
@@ -42,11 +46,30 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 # The functions of a library, made ready to be added to a graph.
 from tensorflow.python.framework.function import from_library
 
+# What is called for each op that a thread makes.
+from tensorflow.python.framework.op_callbacks import add_op_callback, clear_op_callbacks
+
 # The definition of a type of op: names and types of inputs, outputs and attributes.
 from tensorflow.python.framework.op_def_registry import get as op_definition
 
 # A variable from its description, for ops that are already in the graph.
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+
+@contextmanager
+def without_op_callbacks() -> Iterator[None]:
+    """Let no op that is made get others beside it, as `tf.debugging.enable_check_numerics()` asks for.
+
+    A step is made of the ops that it is described by, and a run looks for NaN by itself.
+    """
+    before = list(context().op_callbacks)
+    clear_op_callbacks()
+    try:
+        yield
+    finally:
+        clear_op_callbacks()
+        for each in before:
+            add_op_callback(each)
 
 
 def add_nodes(graph: tf.Graph, graph_def: Any) -> None:

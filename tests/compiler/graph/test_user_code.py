@@ -9,8 +9,19 @@ from unittest.mock import ANY
 import pytest
 import tensorflow as tf
 
-from compiler.graph.user_code import UserCode, comparing_elements, load_function, plain_message, raised_at
+from compiler.graph.adapters.tensorflow_private import context, without_op_callbacks
+from compiler.graph.tower.traces import Traces
+from compiler.graph.user_code import (
+    UserCode,
+    comparing_elements,
+    kept_keras,
+    load_function,
+    plain_message,
+    raised_at,
+)
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tests.graphs import graph_of, settings_of_keras
+from tests.models import model
 from tests.support import marked, refusal_of
 
 MODULE = """
@@ -143,6 +154,48 @@ def test_exceptions_of_guarded_functions_are_diagnostics(folder: Path) -> None:
         with pytest.raises(type(fault)) as again, code.running():
             raise fault
         assert again.value is fault
+
+
+CHANGING = """
+import os
+import keras
+import tensorflow as tf
+
+keras.config.set_dtype_policy("mixed_float16")
+keras.config.set_floatx("float64")
+keras.config.set_image_data_format("channels_first")
+tf.debugging.enable_check_numerics()
+os.chdir("parts")
+
+def layer():
+    return keras.layers.Dense(2)
+"""
+
+
+def test_a_module_changes_nothing_of_the_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the folder, settings of Keras or what is called for each op, unless what it does is to last."""
+    (folder / "changing.py").write_text(CHANGING)
+    monkeypatch.chdir(folder)
+    before = settings_of_keras()
+    load_function("changing:layer", folder, None)
+    assert (Path.cwd(), settings_of_keras(), list(context().op_callbacks)) == (folder, before, [])
+    (folder / "lasting.py").write_text(CHANGING.replace("parts", "parts/.."))
+    with kept_keras(), without_op_callbacks():
+        load_function("lasting:layer", folder, None, lasting=True)
+        assert settings_of_keras()["dtype_policy"] == "mixed_float16"
+        assert len(context().op_callbacks) == 1
+
+
+def test_a_step_has_no_ops_that_others_want_beside_each() -> None:
+    """Such as checks of numbers, which may be on in the process of somebody who uses the package."""
+    usual = graph_of(model("dense"), seed=1, traces=Traces(".")).graph.as_graph_def()
+    with without_op_callbacks():
+        tf.debugging.enable_check_numerics()
+        asked = list(context().op_callbacks)
+        found = graph_of(model("dense"), seed=1, traces=Traces(".")).graph.as_graph_def()
+        assert list(context().op_callbacks) == asked != []
+    tf.debugging.disable_check_numerics()
+    assert found == usual
 
 
 def test_tensors_are_compared_by_their_elements() -> None:

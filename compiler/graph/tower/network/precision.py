@@ -7,7 +7,7 @@ what layers give are computed in float32, of which a type of 16 bits has neither
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from compiler.graph.adapters.keras_private import (
     keep_table_dtype,
     set_keras_mask,
 )
+from compiler.graph.user_code import kept_keras, set_keras
 
 
 @keras.saving.register_keras_serializable("tfdeploy")
@@ -41,23 +42,10 @@ def keras_settings(precision: str) -> Iterator[None]:
     Keras has one precision for the process, and other settings, all of which are restored. What a spec means
     depends neither on those that somebody's code has changed nor on those in `~/.keras/keras.json`.
     """
-    settings = {
-        "dtype_policy": WIDE if precision == WIDE.name else precision,
-        "floatx": "float32",
-        "epsilon": 1e-7,
-        "image_data_format": "channels_last",
-    }
-    before = {name: getattr(keras.config, name)() for name in settings}
-    try:
-        _set_keras(settings)
+    usual = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
+    with kept_keras():
+        set_keras({**usual, "dtype_policy": WIDE if precision == WIDE.name else precision})
         yield
-    finally:
-        _set_keras(before)
-
-
-def _set_keras(settings: Mapping[str, Any]) -> None:
-    for name, value in settings.items():
-        getattr(keras.config, f"set_{name}")(value)
 
 
 def keep_tables(layer: keras.Layer) -> None:

@@ -33,12 +33,14 @@ IMPORTED = {
         "TF_NewBufferFromString",
     },
     "tensorflow.python.client.timeline": {"Timeline"},
+    "tensorflow.python.eager.context": {"context"},
     "tensorflow.python.framework.c_api_util": {
         "ScopedTFImportGraphDefOptions",
         "ScopedTFImportGraphDefResults",
     },
     "tensorflow.python.framework.config": {"is_op_determinism_enabled"},
     "tensorflow.python.framework.function": {"from_library"},
+    "tensorflow.python.framework.op_callbacks": {"add_op_callback", "clear_op_callbacks"},
     "tensorflow.python.framework.op_def_registry": {"get"},
     "tensorflow.python.ops.resource_variable_ops": {"ResourceVariable"},
 }

@@ -291,6 +291,8 @@ _ROWS = (
     Code("TFD796", "output-lost", "standard output that takes no more words", "tool"),
     Code("TFD797", "out-of-memory", "a process that may not have as much memory as it needs", "tool"),
     Code("TFD798", "no-current-folder", "a current folder that was removed", "tool"),
+    # Of the Python interface alone.
+    Code("TFD799", "eager-execution-off", "a process in which TensorFlow is one of version 1", "tool"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

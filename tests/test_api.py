@@ -174,3 +174,18 @@ def test_module_runs_as_a_program() -> None:
         [sys.executable, "-m", "tfdeploy", "--version"], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.startswith("tfdeploy ")
+
+
+def test_a_process_without_eager_execution_is_refused() -> None:
+    """As those of programs that were written for TensorFlow 1."""
+    code = f"""
+import tensorflow as tf
+import tfdeploy
+tf.compat.v1.disable_v2_behavior()
+try:
+    tfdeploy.compile(tfdeploy.load({str(DIGITS)!r}))
+except tfdeploy.RunError as fault:
+    print(fault)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith("TFD799: ")

@@ -110,6 +110,10 @@ no_current_folder = Placeless(
     "TFD798: the current folder is not there any more",
     help="change to a folder that is there, as with `cd ~`",
 )
+eager_execution_off = Placeless(
+    "TFD799: TensorFlow only builds graphs in this process, and does not run ops at once",
+    help="leave out `tf.compat.v1.disable_eager_execution()` and `disable_v2_behavior()`",
+)
 
 
 def out_of_addresses(limit: int, needed: int) -> Diagnostic:

@@ -13,11 +13,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from ipaddress import ip_address, ip_network
 from typing import IO, Any
 
 from compiler.process import collector_paused, require_addresses, require_files
+from dsl.diagnostics import RunError
+from dsl.errors.files import eager_execution_off
 from tfdeploy.own_process import is_owned, not_interruptible
 from tfdeploy.progress import busy
 
@@ -89,7 +92,8 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     """Import TensorFlow and Keras, and let TensorFlow reach servers of this machine without a proxy.
 
     Raises:
-        RunError: If the process may not have as much memory, or as many open files, as that takes.
+        RunError: If the process may not have as much memory, or as many open files, as that takes, or code of
+            the process has switched eager execution off.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault(OWN_POOLS, "true")
@@ -97,6 +101,8 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     if "tensorflow" not in sys.modules:
         require_addresses()
         require_files()
+    elif not is_owned():
+        _require_eager_execution()
     if verbose or "tensorflow" in sys.modules:
         import tensorflow as tf
 
@@ -115,6 +121,15 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     # Said of a check whose result code of the user's drops, with a list of calls; it is run nevertheless.
     tf.get_logger().addFilter(lambda record: "Object was never used" not in record.getMessage())
     return tf
+
+
+def _require_eager_execution() -> None:
+    """Check that a thread that is in no graph runs ops at once. Raises RunError if it does not."""
+    import tensorflow as tf
+
+    with ThreadPoolExecutor(1) as apart:
+        if not apart.submit(tf.executing_eagerly).result():
+            raise RunError(eager_execution_off())
 
 
 @contextmanager

@@ -25,16 +25,16 @@ class Adam(Optimizer):
     """
 
     SLOTS = ("Adam", "Adam_1")
+    IN_16_BITS = False
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return both moments, and the largest second moment if `amsgrad` is set."""
         return super().slot_specs() + ((SlotSpec("Adam_2"),) if self.settings.amsgrad else ())
 
-    def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Add the powers of both decays at this step, the first step being 1."""
+    def own_scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the powers of both decays at this step, the first step being 1."""
         count = tf.cast(step + 1, tf.float32)
         return {
-            **super().scalars(step),
             "beta1_power": tf.pow(tf.constant(self.settings.beta_1, tf.float32), count),
             "beta2_power": tf.pow(tf.constant(self.settings.beta_2, tf.float32), count),
         }

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from compiler.graph.fragments import MergedRows
 from compiler.graph.tower.template import WeightInfo
@@ -33,11 +33,14 @@ class Optimizer:
         KERNEL: The name of that op, if it takes the rate as `lr`, the gradient as `grad`, and these:
         OPERANDS: The names that the slots have there, in their order.
         NUMBERS: The hyperparameters that it takes under Keras's names.
+        IN_16_BITS: Whether it is of use for weights of 16 bits. Kernels take hyperparameters in the type of
+            the weight, in which a decay of 0.999 may be 1.
         by_rows: Whether a gradient of rows is applied by ops that write these rows and no others.
         settings: Keras's optimizer object, which is only read for its hyperparameters.
         learning_rate: A number, or a function of the global step such as a Keras schedule.
         decays: Whether the weights that it updates decay by `weight_decay`, if the settings have one.
         group: The number of the group of weights that it is for, in the order of the spec.
+        in_16_bits: The rule of weights of 16 bits, or None if it is this one.
     """
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
@@ -45,12 +48,14 @@ class Optimizer:
     KERNEL: ClassVar[str] = ""
     OPERANDS: ClassVar[tuple[str, ...]] = ()
     NUMBERS: ClassVar[tuple[str, ...]] = ()
+    IN_16_BITS: ClassVar[bool] = True
     by_rows: ClassVar[bool] = False
 
     settings: Any
     learning_rate: Any
     decays: bool = True
     group: int = 0
+    in_16_bits: Optimizer | None = field(default=None, repr=False)
 
     def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
         """Return the rule for one weight; `decays` is whether it takes part in weight decay.
@@ -59,7 +64,8 @@ class Optimizer:
             weight: What is known of the weight.
             decays: Whether the weight takes part in weight decay.
         """
-        del weight
+        if self.in_16_bits is not None and weight.dtype in ("float16", "bfloat16"):
+            return self.in_16_bits.for_weight(weight, decays=decays)
         return self if decays == self.decays else evolve(self, decays=decays)
 
     @property
@@ -79,7 +85,13 @@ class Optimizer:
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the numbers of a step, made once for all variables; `step` is the global step (int64)."""
         rate = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
-        return {"learning_rate": tf.identity(tf.cast(rate, tf.float32), name="learning_rate")}
+        rate = tf.identity(tf.cast(rate, tf.float32), name="learning_rate")
+        return {"learning_rate": rate, **self.own_scalars(step)}
+
+    def own_scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the numbers of a step that not every rule has; `step` is the global step (int64)."""
+        del step
+        return {}
 
     def is_one_op(self, gradient: Gradient) -> bool:
         """Whether one op, which holds the variable's lock, does the whole update."""

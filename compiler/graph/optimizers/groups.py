@@ -60,7 +60,13 @@ class UpdateRules:
 
     def scalars(self, step: tf.Tensor) -> dict[str, Scalars]:
         """Return the numbers of a step by the glob of the group; `step` is the global step (int64)."""
-        return {glob: each.scalars(step) for glob, each in self.groups.items()}
+        found = {glob: each.scalars(step) for glob, each in self.groups.items()}
+        kinds = {(each.group, type(each)): each for each in self.weights.values()}
+        for glob, optimizer in self.groups.items():
+            for (group, kind), each in kinds.items():
+                if group == optimizer.group and kind is not type(optimizer):
+                    found[glob] |= each.own_scalars(step)
+        return found
 
 
 @frozen

@@ -56,9 +56,9 @@ class KerasRule(Optimizer):
         """Return the slots that the update of this weight uses."""
         return self._trace(sparse=False).slots
 
-    def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Add the number of updates before this one, which Keras calls iterations."""
-        return {**super().scalars(step), STEP: tf.identity(step, name=STEP)}
+    def own_scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the number of updates before this one, which Keras calls iterations."""
+        return {STEP: tf.identity(step, name=STEP)}
 
     @property
     def kind(self) -> Hashable:

@@ -64,19 +64,20 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
     lazy = entry.lazy if arguments.pop(LAZY, False) else None
     arguments = {**entry.defaults, **arguments}
     settings = _settings(call, entry.keras_class, arguments)
+    traced = {
+        "label": call.name,
+        "make": lambda: entry.keras_class(learning_rate=rate, **arguments),
+        "kind_of": lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),
+        "joins": lambda weight: (
+            call.name in JOINING or _refused_by(lambda: entry.joins(settings, weight), call)
+        ),
+        "tracing": lambda run: _refused_by(run, call),
+    }
     rule = lazy or entry.rule(settings)
-    if not issubclass(rule, KerasRule):
-        return rule(settings, rate, group=group)
-    return rule(
-        settings,
-        rate,
-        group=group,
-        label=call.name,
-        make=lambda: entry.keras_class(learning_rate=rate, **arguments),
-        kind_of=lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),
-        joins=lambda weight: call.name in JOINING or _refused_by(lambda: entry.joins(settings, weight), call),
-        tracing=lambda run: _refused_by(run, call),
-    )
+    if issubclass(rule, KerasRule):
+        return rule(settings, rate, group=group, **traced)
+    in_16_bits = None if lazy or rule.IN_16_BITS else KerasRule(settings, rate, group=group, **traced)
+    return rule(settings, rate, group=group, in_16_bits=in_16_bits)
 
 
 def _arguments(call: ir.Call) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Adagrad(Optimizer):
 class RMSprop(Optimizer):
     """s <- rho s + (1-rho) g^2; v <- momentum v + rate g / sqrt(s + epsilon); w <- w - v."""
 
+    IN_16_BITS = False
     SLOTS: ClassVar[tuple[str, ...]] = ("RMSProp", "RMSProp_1")  # v is kept even if there is no momentum
     KERNEL = "ResourceApplyRMSProp"
     OPERANDS: ClassVar[tuple[str, ...]] = ("ms", "mom")
@@ -66,6 +67,7 @@ class CentredRMSprop(RMSprop):
     a <- rho a + (1-rho) g.
     """
 
+    IN_16_BITS = False
     SLOTS = ("RMSProp", "RMSProp_1", "RMSProp_2")
     KERNEL = "ResourceApplyCenteredRMSProp"
     OPERANDS = ("ms", "mom", "mg")
@@ -79,6 +81,7 @@ class Adadelta(Optimizer):
     w <- w - rate d.
     """
 
+    IN_16_BITS = False
     SLOTS = ("Adadelta", "Adadelta_1")
     KERNEL = "ResourceApplyAdadelta"
     OPERANDS = ("accum", "accum_update")

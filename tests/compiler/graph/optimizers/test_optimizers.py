@@ -76,15 +76,17 @@ def start() -> Any:
     return np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
 
 
-def ours(rule: Optimizer, gradients: Gradients) -> tuple[Any, dict[str, Any]]:
+def ours(rule: Optimizer, gradients: Gradients, dtype: str = "float32") -> tuple[Any, dict[str, Any]]:
     """Return weights and slots after applying `gradients` by an update rule, in a graph."""
-    rule = rule.for_weight(WEIGHT, decays=True)
+    rule = rule.for_weight(evolve(WEIGHT, dtype=dtype), decays=True)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.Variable(0, dtype=tf.int64, use_resource=True)
-        weight = tf.compat.v1.Variable(start(), use_resource=True)
+        weight = tf.compat.v1.Variable(tf.cast(start(), dtype), use_resource=True)
         slots = {
             each.suffix: tf.compat.v1.Variable(
-                np.full(SHAPE if each.shape is None else each.shape, each.initial, np.float32),
+                tf.fill(
+                    SHAPE if each.shape is None else each.shape, tf.cast(each.initial, each.dtype or dtype)
+                ),
                 use_resource=True,
             )
             for each in rule.slot_specs()
@@ -92,7 +94,7 @@ def ours(rule: Optimizer, gradients: Gradients) -> tuple[Any, dict[str, Any]]:
         sparse = isinstance(gradients[0], tuple)
         values = tf.compat.v1.placeholder(tf.float32, (None, SHAPE[1]))
         indices = tf.compat.v1.placeholder(tf.int64, (None,))
-        gradient: Any = tf.reshape(values, SHAPE)
+        gradient: Any = tf.cast(tf.reshape(values, SHAPE), dtype)
         if sparse:  # rows of equal numbers are summed, as those of clones are
             distinct, places = tf.unique(indices)
             sums = tf.math.unsorted_segment_sum(values, places, tf.shape(distinct)[0])
@@ -108,13 +110,18 @@ def ours(rule: Optimizer, gradients: Gradients) -> tuple[Any, dict[str, Any]]:
         return session.run((weight, slots))
 
 
-def keras_own(optimizer: Any, gradients: Gradients) -> tuple[Any, list[Any]]:
+def keras_own(optimizer: Any, gradients: Gradients, dtype: str = "float32") -> tuple[Any, list[Any]]:
     """Return weights and slots of a Keras optimizer after applying `gradients`, compiled as in `fit`."""
-    weight = keras.Variable(start(), name="dense")
+    weight = keras.Variable(start(), name="dense", dtype=dtype)
     optimizer.build([weight])
     rows = tf.IndexedSlicesSpec(SHAPE, tf.float32, tf.int64, tf.int64, indices_shape=[None])
     given = rows if isinstance(gradients[0], tuple) else tf.TensorSpec(SHAPE, tf.float32)
-    apply = tf.function(lambda gradient: optimizer.apply([gradient], [weight]), input_signature=[given])
+    apply = tf.function(
+        lambda gradient: optimizer.apply(
+            [gradient if dtype == "float32" else tf.cast(gradient, dtype)], [weight]
+        ),
+        input_signature=[given],
+    )
     for each in gradients:
         apply(keras_gradient(each))
     return weight.numpy(), [each.numpy() for each in optimizer.variables if each.shape.rank]
@@ -227,6 +234,30 @@ def test_lazy_changes_the_rows_of_the_batch_alone(kind: str, decay: float) -> No
     for slot, wanted in zip(slots.values(), expected_slots, strict=True):
         assert slot == pytest.approx(wanted, rel=RELATIVE, abs=1e-7)
     assert (weight[-2:] == start()[-2:]).all()
+
+
+IN_16_BITS = ("Adam()", "Adam(0.01, weight_decay = 0.1)", "AdamW()", "RMSprop()", "Adadelta()", "Lion()")
+IN_16_BITS += ("RMSprop(0.01, centered = true)",)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("text", IN_16_BITS)
+def test_weights_of_16_bits_follow_keras_to_the_bit(text: str, dtype: str) -> None:
+    """Kernels of TensorFlow would take 0.999 for 1 in bfloat16, and divide by the root of nothing."""
+    expected, _ = keras_own(CASES[text](), dense_gradients(), dtype)
+    weight, _ = ours(make_optimizer(optimizer_call(text)), dense_gradients(), dtype)
+    assert np.isfinite(weight.astype(np.float32)).all()
+    assert (weight == expected).all()
+
+
+def test_a_group_updates_weights_of_16_and_of_32_bits() -> None:
+    """Each by its rule, which take different numbers of the step."""
+    text = SPEC.replace("y = x -> Dense(1)", "y = x -> Dense(3, dtype = bfloat16) -> Dense(1)")
+    text = text.replace("loss = [y, y]", "z = input(float32, [1])\n  loss = [z, y]")
+    spec = spec_of(text, update__optimizer="Adam(0.01)", clones__batch="4")
+    inputs = {"x": np.ones((4, 2), np.float32), "z": np.full((4, 1), 3, np.float32)}
+    losses = Training(spec, inputs).steps(STEPS)
+    assert losses[-1] < losses[0] < 100
 
 
 @pytest.mark.parametrize("name", ["Adam", "Adamax"])

@@ -314,3 +314,16 @@ def test_what_the_module_of_a_model_sets_is_there_when_the_model_is_made(
     with kept_keras():
         found = read_model("setting:make", allow_python=False)
     assert found.model.layers[0].dtype_policy.name == "mixed_float16"
+
+
+@pytest.mark.full
+def test_weights_of_16_bits_are_read_from_their_file(tmp_path: Path) -> None:
+    """HDF5 has no bfloat16, which has no whole numbers for as many weights as this model has."""
+    x = image = keras.Input((4,), name="image")
+    for _ in range(135):
+        x = layers.Dense(4, dtype="bfloat16")(x)
+    model = keras.Model(image, layers.Dense(2, dtype="float32", name="kind")(x), name="deep")
+    model.compile("sgd", "mse")
+    made, first, second = there_and_back(model, tmp_path)
+    assert made.proof.outputs == 0
+    assert outline(first) == outline(second)

@@ -19,12 +19,13 @@ from typing import Any, BinaryIO, TypeAlias
 
 import h5py
 import numpy as np
+import tensorflow as tf
 from attrs import frozen
 
 from compiler.figures import gathered
 from compiler.graph.adapters.keras_private import layers_within
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.storage.export import plain_model
+from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
@@ -193,10 +194,20 @@ def layout_of(compiled: CompiledGraph, base: str) -> Layout:
     """
     plain = plain_model(compiled, base=base, whole=True)
     names = list(plain.variables)
+    digits = [_written(plain, place) for place in range(2)]
+    return Layout(*(_by_name(names, *each) for each in zip(*digits, strict=True)))
+
+
+_BASE = 128
+"""Numbers are written in digits to this base, which variables of 8 and of 16 bits hold as well."""
+
+
+def _written(plain: PlainModel, place: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return a digit of the number of each weight, by both names that it has in a file of the model."""
     numbers = {id(variable): number for number, variable in enumerate(plain.variables.values())}
     for variable in plain.model.variables:  # the states of random layers come after all weights
-        number = numbers.get(id(variable), len(names))
-        variable.assign(np.full(variable.shape, number, variable.dtype))
+        digit = numbers.get(id(variable), len(numbers)) // _BASE**place % _BASE
+        variable.assign(np.full(variable.shape, digit, variable.dtype))
     for layer in layers_within(plain.model):
         for variable in layer.variables if getattr(layer, "lora_enabled", False) else ():
             if variable.name.startswith("lora_"):
@@ -206,12 +217,16 @@ def layout_of(compiled: CompiledGraph, base: str) -> Layout:
         plain.model.save_weights(path)
         with _opened(path) as file, h5py.File(file, "r") as store:
             found = _arrays(contents(store))
-            return Layout(_by_name(names, found.by_key), _by_name(names, found.by_path))
+            return _digits(found.by_key), _digits(found.by_path)
 
 
-def _by_name(names: Sequence[str], found: Mapping[str, Stored]) -> dict[str, Keys]:
-    """Return where the number of each weight is, from the first to the last place."""
-    places = gathered((int(array.read().ravel()[0]), key) for key, array in found.items())
+def _digits(found: Mapping[str, Stored]) -> Mapping[str, int]:
+    return {key: int(array.read().ravel()[0]) for key, array in found.items()}
+
+
+def _by_name(names: Sequence[str], low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, Keys]:
+    """Return where the number of each weight is, of which there are two digits, from the first place on."""
+    places = gathered((low[key] + _BASE * high[key], key) for key in low)
     return {names[number]: tuple(keys) for number, keys in places.items() if number < len(names)}
 
 
@@ -221,6 +236,8 @@ def _by_name(names: Sequence[str], found: Mapping[str, Stored]) -> dict[str, Key
 # and of chunks that unpack to any size. Keras writes none of this. All of it is refused before a byte of an
 # array is read.
 
+
+_BFLOAT16 = np.dtype(tf.bfloat16.as_numpy_dtype)
 
 LARGEST_UNASKED = 1 << 20
 """The bytes that an array may always have, however few of them are in the file."""
@@ -238,8 +255,9 @@ class Stored:
     _dataset: Any
 
     def read(self) -> np.ndarray:
-        """Return the numbers."""
-        return np.asarray(self._dataset)
+        """Return the numbers; HDF5 has no bfloat16, of which Keras writes the bits."""
+        found = np.asarray(self._dataset)
+        return found.view(_BFLOAT16) if self.kind == "V" else found
 
 
 @frozen
@@ -274,7 +292,8 @@ def contents(store: h5py.File) -> Contents:
 def _stored(path: str, item: h5py.Dataset) -> Stored:
     if item.is_virtual or item.external is not None:
         raise StrangeFileError(f"the numbers of `{path}` are in other files")
-    if item.shape is None or item.dtype.kind not in "biufV" or item.dtype.itemsize > np.dtype("c16").itemsize:
+    sizes = {_BFLOAT16.itemsize} if item.dtype.kind == "V" else range(np.dtype("c16").itemsize + 1)
+    if item.shape is None or item.dtype.kind not in "biufV" or item.dtype.itemsize not in sizes:
         raise StrangeFileError(f"`{path}` holds no numbers")
     there = item.id.get_storage_size()
     if item.nbytes > max(LARGEST_UNASKED, MOST_TIMES * there):

@@ -58,7 +58,7 @@ class UpdateRules:
             found[each.name] = rule.for_weight(each, decays=rule.decays)
         return evolve(self, weights=found)
 
-    def scalars(self, step: tf.Tensor) -> dict[str, Scalars]:
+    def scalars(self, step: tf.Tensor) -> Mapping[str, Scalars]:
         """Return the numbers of a step by the glob of the group; `step` is the global step (int64)."""
         found = {glob: each.scalars(step) for glob, each in self.groups.items()}
         kinds = {(each.group, type(each)): each for each in self.weights.values()}

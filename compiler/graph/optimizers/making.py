@@ -64,7 +64,7 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
     lazy = entry.lazy if arguments.pop(LAZY, False) else None
     arguments = {**entry.defaults, **arguments}
     settings = _settings(call, entry.keras_class, arguments)
-    traced = {
+    traced: dict[str, Any] = {
         "label": call.name,
         "make": lambda: entry.keras_class(learning_rate=rate, **arguments),
         "kind_of": lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),

@@ -33,7 +33,7 @@ def step_scalars(assembly: Assembly) -> StepScalars:
     at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/scalars", assembly.rulebook.optimizer())
     step = evolve(at, placed=assembly.step_place).read(assembly.global_step.tensor)
 
-    def numbers(step: tf.Tensor) -> tuple[dict[str, Scalars], tf.Tensor | None]:
+    def numbers(step: tf.Tensor) -> tuple[Mapping[str, Scalars], tf.Tensor | None]:
         groups, rate = rules.scalars(step), None
         if averaging is not None and averaging.warm_up:
             rate = average_rate(averaging.decay, step)

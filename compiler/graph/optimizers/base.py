@@ -84,9 +84,9 @@ class Optimizer:
 
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the numbers of a step, made once for all variables; `step` is the global step (int64)."""
+        own = self.own_scalars(step)
         rate = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
-        rate = tf.identity(tf.cast(rate, tf.float32), name="learning_rate")
-        return {"learning_rate": rate, **self.own_scalars(step)}
+        return {"learning_rate": tf.identity(tf.cast(rate, tf.float32), name="learning_rate"), **own}
 
     def own_scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the numbers of a step that not every rule has; `step` is the global step (int64)."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.graph.optimizers.base import Change, Gradient, Optimizer, Scalars
 from compiler.graph.optimizers.keras_rule import KerasRule
@@ -88,6 +88,14 @@ class LazyAdam(Adam):
         if not isinstance(change.gradient, tf.IndexedSlices):
             return super().decay(change)
         return change.decay_rows(self.settings.weight_decay)
+
+    def apply_dense(self, change: Change) -> tf.Operation:
+        """Apply a dense gradient, in 16 bits as one of all rows, because the kernel is of no use for it."""
+        gradient = change.gradient
+        if gradient.dtype.size != 2 or not gradient.shape.rank:  # noqa: PLR2004 bytes
+            return super().apply_dense(change)
+        rows = tf.range(gradient.shape[0], dtype=tf.int64)
+        return self.apply_sparse(evolve(change, gradient=tf.IndexedSlices(gradient, rows)))
 
     def apply_sparse(self, change: Change) -> tf.Operation:
         """Apply the gradient of some rows; the others do not change, nor do their slots."""

@@ -250,6 +250,14 @@ def test_weights_of_16_bits_follow_keras_to_the_bit(text: str, dtype: str) -> No
     assert (weight == expected).all()
 
 
+def test_lazy_takes_whole_weights_of_16_bits_too() -> None:
+    """They are updated as if all rows had a gradient; bfloat16 has three digits."""
+    expected, _ = keras_own(keras.optimizers.Adam(0.01), dense_gradients())
+    lazy = make_optimizer(optimizer_call("Adam(0.01, lazy = true)"))
+    weight, _ = ours(lazy, dense_gradients(), "bfloat16")
+    assert weight.astype(np.float32) == pytest.approx(expected, abs=0.05)
+
+
 def test_a_group_updates_weights_of_16_and_of_32_bits() -> None:
     """Each by its rule, which take different numbers of the step."""
     text = SPEC.replace("y = x -> Dense(1)", "y = x -> Dense(3, dtype = bfloat16) -> Dense(1)")

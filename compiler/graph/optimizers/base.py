@@ -55,7 +55,7 @@ class Optimizer:
     learning_rate: Any
     decays: bool = True
     group: int = 0
-    in_16_bits: Optimizer | None = field(default=None, repr=False)
+    in_16_bits: Optimizer | None = field(default=None, eq=False, repr=False)
 
     def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
         """Return the rule for one weight; `decays` is whether it takes part in weight decay.

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.optimizers.base import Change, Gradient, Optimizer, Scalars
+from compiler.graph.optimizers.base import HALVES, Change, Gradient, Optimizer, Scalars
 from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.update_trace import STEP
 from compiler.graph.variables.variables import SlotSpec
@@ -89,10 +89,14 @@ class LazyAdam(Adam):
             return super().decay(change)
         return change.decay_rows(self.settings.weight_decay)
 
+    def is_one_op(self, gradient: Gradient) -> bool:
+        """Whether one op does the whole update, which takes several in 16 bits."""
+        return super().is_one_op(gradient) and gradient.dtype not in HALVES
+
     def apply_dense(self, change: Change) -> tf.Operation:
         """Apply a dense gradient, in 16 bits as one of all rows, because the kernel is of no use for it."""
         gradient = change.gradient
-        if gradient.dtype.size != 2 or not gradient.shape.rank:  # noqa: PLR2004 bytes
+        if gradient.dtype not in HALVES or not gradient.shape.rank:
             return super().apply_dense(change)
         rows = tf.range(gradient.shape[0], dtype=tf.int64)
         return self.apply_sparse(evolve(change, gradient=tf.IndexedSlices(gradient, rows)))

@@ -22,6 +22,9 @@ from compiler.step.record import Rows
 Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
 Scalars = Mapping[str, tf.Tensor]
 
+HALVES = ("float16", "bfloat16")
+"""The types of 16 bits."""
+
 
 @frozen
 class Optimizer:
@@ -64,7 +67,7 @@ class Optimizer:
             weight: What is known of the weight.
             decays: Whether the weight takes part in weight decay.
         """
-        if self.in_16_bits is not None and weight.dtype in ("float16", "bfloat16"):
+        if self.in_16_bits is not None and weight.dtype in HALVES:
             return self.in_16_bits.for_weight(weight, decays=decays)
         return self if decays == self.decays else evolve(self, decays=decays)
 

@@ -67,7 +67,6 @@ class CentredRMSprop(RMSprop):
     a <- rho a + (1-rho) g.
     """
 
-    IN_16_BITS = False
     SLOTS = ("RMSProp", "RMSProp_1", "RMSProp_2")
     KERNEL = "ResourceApplyCenteredRMSProp"
     OPERANDS = ("ms", "mom", "mg")

@@ -256,6 +256,8 @@ def test_lazy_takes_whole_weights_of_16_bits_too() -> None:
     lazy = make_optimizer(optimizer_call("Adam(0.01, lazy = true)"))
     weight, _ = ours(lazy, dense_gradients(), "bfloat16")
     assert weight.astype(np.float32) == pytest.approx(expected, abs=0.05)
+    assert lazy.is_one_op(tf.constant(1.0))
+    assert not lazy.is_one_op(tf.constant(1.0, tf.bfloat16))  # which takes its turn in `mode = async`
 
 
 def test_a_group_updates_weights_of_16_and_of_32_bits() -> None:

@@ -239,12 +239,13 @@ class BatchNormalization(SynchronizedMoments):
         count: Any = inputs.shape[:-1].num_elements() if inputs.shape.rank else None  # numbers in one channel
         if not self._is_image(inputs) or (batch and (mask is not None or not count)):
             return super().call(inputs, training=training, mask=mask)
-        mean, variance = (tf.cast(each, tf.float32) for each in (self.moving_mean, self.moving_variance))
+        moving = self.moving_mean.value, self.moving_variance.value
+        mean, variance = (tf.cast(each, tf.float32) for each in moving)
         nothing = tf.constant([], tf.float32)
         result = tf.raw_ops.FusedBatchNormV3(
             x=tf.cast(inputs, tf.float32),
-            scale=tf.cast(self.gamma, tf.float32) if self.scale else tf.ones(mean.shape),
-            offset=tf.cast(self.beta, tf.float32) if self.center else tf.zeros(mean.shape),
+            scale=tf.cast(self.gamma.value, tf.float32) if self.scale else tf.ones(mean.shape),
+            offset=tf.cast(self.beta.value, tf.float32) if self.center else tf.zeros(mean.shape),
             mean=nothing if batch else mean,
             variance=nothing if batch else variance,
             epsilon=self.epsilon,

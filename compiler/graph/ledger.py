@@ -18,7 +18,7 @@ from compiler.graph.nodes import import_nodes, write_nodes
 from compiler.graph.step_records import ops_of
 from compiler.plan import Plan
 from compiler.reasons import Placed
-from compiler.step.record import Entered, Entry, Op, Role, Use
+from compiler.step.record import Entered, Entry, Op, Role, Tensor, Use
 from compiler.step.writer import Names, StepWriter
 
 
@@ -39,6 +39,7 @@ class Ledger:
     _entered: int = 0  # how many of those that were written have entries
     _named: int = 0  # how many of them have names that nothing else gets
     _names: Names = field(factory=Names, repr=False)
+    _constants: dict[Any, Tensor] = field(factory=dict, repr=False)
 
     def enter(self, op_name: str, entry: Entry) -> None:
         """Record an op.
@@ -52,7 +53,7 @@ class Ledger:
 
     def writer(self, role: Role) -> StepWriter:
         """Return a writer of ops of the step; `role` is what they are for."""
-        return StepWriter(role, self.unique, ops=self.written)
+        return StepWriter(role, self.unique, ops=self.written, constants=self._constants)
 
     @property
     def entries(self) -> Mapping[str, Entered]:

@@ -47,8 +47,8 @@ _INPUT_BYTES = 2
 _SHORTEST = 4
 """The letters of the shortest name inside a scope, which is `copy`."""
 
-_OPS_OF_VARIABLE = 4
-"""What each variable, copy or slot has: a handle, a first assignment, a read, and whether it has a value."""
+_OPS_OF_VARIABLE = 3
+"""What each variable, copy or slot has: a handle, a first assignment, and a read."""
 
 _OPS_OF_BOX = 3
 """What each mailbox of each worker has: its handle, what empties it and what is read of it."""
@@ -348,6 +348,8 @@ class _Counted(list[Op | Use]):
 
     def append(self, op: Op | Use) -> None:
         assert isinstance(op, Op)
-        names = sum(_INPUT_BYTES + len(each.op) for each in op.inputs if each.op)
+        if op.type == "Const":  # others may take it, too
+            return
+        names = sum(_INPUT_BYTES + len(each.op) for each in op.inputs if each.op and each.value is None)
         device = len(self._plan.tensorflow_device(op.device))
         self.extent += _Extent(1, _OP_BYTES + len(op.name) + device + names)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import heappop, heappush
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
@@ -30,11 +32,12 @@ def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
     return _in_order(found)
 
 
-_MAKER = attrgetter("op")
+_MAKER, _INPUTS = attrgetter("op"), attrgetter("inputs")
 
 
 def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     """Return ops as they were written, but each after all that it takes and waits for."""
+    late = _late(ops)
     users: dict[str, list[str]] = {}  # of what is not there yet, those that were written before it
     missing: dict[str, int] = {}
     numbers: dict[str, int] = {}
@@ -51,11 +54,8 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
                 if not missing[each]:
                     heappush(ready, (numbers[each], each))
 
-    is_there = found.__contains__
     for at, (name, op) in enumerate(ops.items()):
-        inputs = op.inputs
-        complete = not op.waits and (not inputs or all(map(is_there, map(_MAKER, inputs))))
-        needed = () if complete else _lacking(op, ops, found)
+        needed = _lacking(op, ops, found) if name in late else ()
         if needed:
             numbers[name], missing[name] = at, len(needed)
             for each in needed:
@@ -65,6 +65,26 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
         else:
             found[name] = op
     return found
+
+
+def _late(ops: Mapping[str, Op]) -> Collection[str]:
+    """Return the names of ops that may have to come later, because they need what was written after them.
+
+    Those that only need something of which that is true are among them.
+    """
+    names, records = [*ops], [*ops.values()]
+    numbers = dict(zip(names, count(), strict=False))
+    takes = [*map(_INPUTS, records)]
+    before = np.fromiter(map(numbers.__getitem__, map(_MAKER, chain.from_iterable(takes))), np.int32)
+    after = np.repeat(np.arange(len(names), dtype=np.int32), np.fromiter(map(len, takes), np.int32))
+    waits = [(at, numbers[each]) for at, op in enumerate(records) if op.waits for each in op.waits]
+    more = np.array(waits, np.int32).reshape(-1, 2).T
+    after, before = np.concatenate((after, more[0])), np.concatenate((before, more[1]))
+    late, new = np.zeros(len(names), bool), after[before > after]
+    while len(new):
+        late[new] = True
+        new = after[late[before] & ~late[after]]
+    return {names[at] for at in np.flatnonzero(late).tolist()}
 
 
 def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> Collection[str]:

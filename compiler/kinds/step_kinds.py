@@ -82,7 +82,10 @@ _ALONE = MapGrid(None, "cpu", 1, 1, 1)
 
 
 def step_kinds(step: Step) -> StepKinds:
-    """Return the ops that a step runs, each by itself, and the tensors between them."""
+    """Return the ops that a step runs, each by itself, and the tensors between them.
+
+    A constant that several take says nothing of these, unless it is sent to them.
+    """
     ops = step.run
     numbers = {op.name: at for at, op in enumerate(ops)}
     edges = (
@@ -96,6 +99,7 @@ def step_kinds(step: Step) -> StepKinds:
         )
         for target, op in enumerate(ops)
         for tensor in op.inputs
+        if tensor.value is None or ops[numbers[tensor.op]].device != op.device
     )
     return StepKinds(
         _ALONE,

@@ -152,7 +152,6 @@ TYPES: Mapping[str, Rule] = {
     "UnsortedSegmentSum": _segments,
     "UpperBound": lambda inputs, _: [("int32", inputs[1].shape)],
     "VarHandleOp": _always(("resource", ())),
-    "VarIsInitializedOp": _always(("bool", ())),
     "ZerosLike": _same,
 }
 """What ops of each type make of their inputs and attributes.

@@ -19,6 +19,7 @@ class Names:
     """Names that are given once; a name that is there already gets a number, as in TensorFlow's graphs."""
 
     _used: set[str] = field(factory=set, repr=False)
+    _last: dict[str, int] = field(factory=dict, repr=False)  # the last number that was given to each name
 
     def __call__(self, name: str) -> str:
         """Return a name that was not returned before: the wanted one, or one with a number after it."""
@@ -26,9 +27,10 @@ class Names:
         if known not in used:
             used.add(known)
             return name
-        number = 1
+        number = self._last.get(known, 0) + 1
         while (numbered := f"{known}_{number}") in used:
             number += 1
+        self._last[known] = number
         used.add(numbered)
         return f"{name}_{number}"
 
@@ -52,6 +54,8 @@ class StepWriter:
     unique: Callable[[str], str] = field(factory=Names, repr=False)
     clone: int | None = None
     ops: list[Op | Use] = field(factory=list, repr=False)
+    # The constants that any may take, by what they are for, where they are, and what they are.
+    constants: dict[Any, Tensor] = field(factory=dict, repr=False)
     _counts: dict[str, int] = field(factory=dict, repr=False)
     _after: tuple[tuple[Sequence[str], set[str]], ...] = field(default=(), repr=False)
 
@@ -150,7 +154,7 @@ class StepWriter:
             before: The names of the ops for which they wait.
         """
         after = (*self._after, ([*before], set[str]()))
-        return StepWriter(self.role, self.unique, self.clone, self.ops, self._counts, after)
+        return StepWriter(self.role, self.unique, self.clone, self.ops, self.constants, self._counts, after)
 
     def _before(self, takes: Sequence[str]) -> list[str]:
         """Return the names of the ops that one waits for which takes something from others."""
@@ -168,7 +172,7 @@ class StepWriter:
             role: What they are for.
             clone: The number of the clone that they belong to, or None.
         """
-        return StepWriter(role, self.unique, clone, self.ops, self._counts, self._after)
+        return StepWriter(role, self.unique, clone, self.ops, self.constants, self._counts, self._after)
 
     def after(self, name: str, waits: Iterable[str], placed: Placed) -> str:
         """Write an op that only waits; return its name.
@@ -184,10 +188,12 @@ class StepWriter:
     def constant(
         self, name: str, value: Any, dtype: str, placed: Placed, shape: tuple[int, ...] | None = None
     ) -> Tensor:
-        """Write a constant: a number, or a list of numbers.
+        """Write a constant: a number, or a list of numbers. One that is on its device already is taken again.
+
+        What gives variables their first values keeps its own, because it moves with the variable.
 
         Args:
-            name: Its name.
+            name: Its name, if it is not there yet.
             value: Its elements, or the number that all of them are.
             dtype: Their type.
             placed: Its place.
@@ -196,7 +202,12 @@ class StepWriter:
         if shape is None:
             shape = (len(value),) if isinstance(value, Sequence) else ()
         given = {"value": value, "dtype": dtype, "shape": shape}
-        return self.write("Const", name, (), placed, given)[0]
+        if self._after or self.role == "init":
+            return self.write("Const", name, (), placed, given)[0]
+        what = self.role, self.clone, placed.device, dtype, shape, repr(value)
+        if what not in self.constants:
+            self.constants[what] = self.write("Const", name, (), placed, given)[0]
+        return self.constants[what]
 
     def add(self, name: str, values: Sequence[Tensor], placed: Placed) -> Tensor:
         """Write the sum of tensors of one shape.

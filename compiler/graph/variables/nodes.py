@@ -1,7 +1,7 @@
 """Variables written as nodes, all at once, because making a tf.Variable op by op takes a millisecond.
 
-The nodes are those of `tf.compat.v1.Variable`: a handle, the op that assigns the first value, a read for
-checkpoints and fetches, and an op that tells whether the variable has a value.
+The nodes are those of `tf.compat.v1.Variable`: a handle, the op that assigns the first value, and a read for
+checkpoints and fetches.
 """
 
 from __future__ import annotations
@@ -22,9 +22,17 @@ from compiler.shards import Shard
 from compiler.step.record import Fragment, Tensor, Use
 from compiler.step.writer import StepWriter
 
-Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | Tensor | float | str
+
+@frozen
+class ZerosOf:
+    """Zeros in the shape and type of a variable."""
+
+    name: str
+
+
+Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | Tensor | float | str | ZerosOf
 """A function that makes the first value, nodes that make it, the value itself, the number that all elements
-are, or a variable with that value."""
+are, a variable with that value, or zeros."""
 
 
 @frozen
@@ -106,7 +114,6 @@ class VariableWriter:
         """Write a variable, whose first value `finish` writes; `shared` is its name in another graph."""
         writer, made = self._writer, StepVariable(name, dtype, tuple(shape))
         handle = writer.variable(name, dtype, made.sizes, shared or name, placed, {"debug_name": f"{name}/"})
-        writer.write("VarIsInitializedOp", f"{name}/IsInitialized/VarIsInitializedOp", (handle,), placed)
         writer.read(made.read, handle, placed, role="save")
         self._wanted.append((made, initial, placed))
         return made
@@ -131,6 +138,8 @@ class VariableWriter:
             return writer.write("Fill", f"{scope}/Fill", (dims, number), placed)[0]
         if isinstance(initial, str):
             return known[initial]
+        if isinstance(initial, ZerosOf):
+            return writer.write("ZerosLike", f"{scope}/zeros_like", (known[initial.name],), placed)[0]
         if isinstance(initial, Fragment):
             return writer.use(initial, scope, {}, placed).result
         return self.called(scope, initial, placed)

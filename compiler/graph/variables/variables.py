@@ -14,7 +14,7 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.initial import FirstValue, called, first_nodes, is_plain
-from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter
+from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter, ZerosOf
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
@@ -288,7 +288,9 @@ def create_variables(
             for copy, slot in product(range(len(each.placement.copies) or 1), slots.get(each.name, ())):
                 name, place = copy_name(f"{each.name}/{slot.suffix}", copy), each.slot_place(copy)
                 shape = each.info.shape if slot.shape is None else slot.shape
-                added = writer.add(name, shape, slot.dtype or info.dtype, slot.initial, place)
+                dtype = slot.dtype or info.dtype
+                alike = slot.initial == 0.0 and (shape, dtype) == (info.shape, info.dtype)
+                added = writer.add(name, shape, dtype, ZerosOf(info.name) if alike else slot.initial, place)
                 each.slots.setdefault(slot.suffix, []).append(added)
             if averaged and info.trainable:
                 first = partial(initial.part, each) if isinstance(each, VariablePart) else info.name

@@ -24,7 +24,7 @@ from compiler.step.sums.between import Between
 from compiler.step.sums.compress import narrowed
 from compiler.step.types import TYPES
 from compiler.step.values import cut_value, take_piece
-from compiler.step.writer import Names, Spot
+from compiler.step.writer import Names, Spot, StepWriter
 from dsl import ir
 from tests.compiler.step.sums.test_sums import Bench, dense
 
@@ -54,9 +54,9 @@ def written(bench: Bench, name: str) -> None:
     mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
     change(writer, "change", {0: value, 1: value}, {0: value, 1: value}, place)
     handle = writer.variable("held", "float16", (3, 2), "held", place)
-    writer.write("VarIsInitializedOp", "asked", (handle,), place)
-    writer.after("waited", ["asked"], place)
-    writer.write("AddV2", "plus", (value, writer.read("read", handle, place)), place)
+    read = writer.read("read", handle, place)
+    writer.after("waited", ["read"], place)
+    writer.write("AddV2", "plus", (value, read), place)
     weight = recorded(tf.constant(0.5))
     for box, put in (
         (Box("small", "float16", (3, 2), place, writer), value),
@@ -195,3 +195,22 @@ def test_names_are_those_that_tensorflow_gives() -> None:
     wanted = ["a", "a", "A", "a_1", "b/c", "b/c", "a"]
     names, graph = Names(), tf.Graph()
     assert [names(each) for each in wanted] == [graph.unique_name(each) for each in wanted]
+
+
+def test_a_constant_is_written_once_for_each_device() -> None:
+    """Not if it waits for something, or gives a variable its first value: that one moves with it."""
+    bench = Bench(2)
+    here, there = bench.homes
+
+    def twice(writer: StepWriter, other: StepWriter, *second: Any) -> bool:
+        first = writer.constant("first", [2, 3], "int32", here)
+        return first == other.constant("second", *(second or ([2, 3], "int32", here)))
+
+    sums = StepWriter("aggregate")
+    assert twice(sums, sums.on("aggregate"))
+    for second in ([2, 3], "int64", here), ([2, 3], "int32", there), ([2, 4], "int32", here):
+        assert not twice(sums, sums, *second)
+    for other in sums.on("update"), sums.on("aggregate", 1), sums.waiting(["first"]):
+        assert not twice(sums, other)
+    first_values = StepWriter("init")
+    assert not twice(first_values, first_values)

@@ -79,10 +79,10 @@ def test_loops_are_where_all_their_ops_are() -> None:
 
 
 def test_an_op_that_does_not_run_has_no_device() -> None:
-    """Nobody asks whether a variable has a value: nothing is made up. Only clone 0 makes new statistics."""
+    """A step restores no checkpoint: nothing is made up. Only clone 0 makes new statistics."""
     placement = stepped('-> BatchNormalization(name = "norm")')
     unseen = {each.name for each in placement.ops if each.assigned is None}
-    assert "norm/gamma/IsInitialized/VarIsInitializedOp" in unseen
+    assert "norm/gamma/Read/ReadVariableOp" in unseen
     assert assigned(placement, "clone_0/norm/add") == "gpu[0]"
     assert "clone_1/norm/add" not in {each.name for each in placement.ops}
 

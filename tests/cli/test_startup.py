@@ -1,9 +1,12 @@
-"""Light commands start quickly because they import nothing heavy; `make bench` measures how quickly."""
+"""Light commands import nothing heavy, and others do it quietly; `make bench` measures how quickly."""
 
+import os
 import subprocess
 import sys
 from ast import literal_eval
+from pathlib import Path
 
+from tests.cli.test_fuzz import SPEC
 from tests.folders import ROOT
 
 HEAVY = {"tensorflow", "keras", "rich", "cattrs", "numpy", "jsonschema", "pygls", "lsprotocol"}
@@ -43,3 +46,52 @@ def test_light_commands_load_nothing_heavy() -> None:
     assert [code for code, _ in ended] == [*LIGHT.values()]
     assert [HEAVY.intersection(loaded) for _, loaded in ended] == [set()] * len(LIGHT)
     assert done.stdout.count("--emulate") >= 2
+
+
+WITH_TENSORFLOW = (
+    "plan s.tfdeploy",
+    "why s.tfdeploy *",
+    "diff s.tfdeploy s.tfdeploy",
+    "suggest s.tfdeploy",
+    "suggest s.tfdeploy --for balance --set clones.count=2000 --set devices.cpu=1",
+    "compile s.tfdeploy --out built",
+    "compile-and-run s.tfdeploy",
+    "verify s.tfdeploy",
+    "evaluate s.tfdeploy",
+    "predict s.tfdeploy --input s.csv --output out.csv",
+    "export s.tfdeploy --saved-model model",
+    "calibrate s.tfdeploy --threads 1 --answer answer.json",
+    "init new.tfdeploy --from m.keras",
+    "init new.tfdeploy --data s.csv",
+)
+QUIETLY, OTHERWISE = 77, 78
+
+DOOR = f"""
+import sys, traceback
+
+class Door:
+    def find_spec(self, name, *_):
+        if name in ("keras", "tensorflow"):
+            calls = [each.f_code.co_name for each, _ in traceback.walk_stack(None)]
+            raise SystemExit({QUIETLY} if "start_tensorflow" in calls else {OTHERWISE})
+
+sys.meta_path.insert(0, Door())
+"""
+
+
+def test_tensorflow_is_imported_by_what_silences_it(tmp_path: Path) -> None:
+    """Elsewhere it would write its messages, and end the process if that may have too little memory."""
+    (tmp_path / "s.tfdeploy").write_text(SPEC)
+    (tmp_path / "s.csv").write_text("a,b\n1,2\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", DOOR + PROGRAM, *WITH_TENSORFLOW],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input="a turn of calibrate",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ended = literal_eval(done.stderr.splitlines()[-1].removeprefix("ended "))
+    codes = dict(zip(WITH_TENSORFLOW, (code for code, _ in ended), strict=True))
+    assert codes == dict.fromkeys(WITH_TENSORFLOW, QUIETLY)

@@ -198,12 +198,12 @@ class Trials:
         return evolve(map_step(step, first.tensorflow, Found(memory=forecast_memory(step))), ops=())
 
     def _build(self, changes: Changes) -> Tried:
+        start_telling(verbose=self.verbose)  # quietly, before the next lines import TensorFlow
         from compiler.graph.finished import in_graph
         from compiler.graph.inspect.placement_map import map_placement
 
         text = self.text(changes)
         spec = self.read(text)
-        start_telling(verbose=self.verbose)
         with busy(f"building placement {self.built + 1} of {spec.model.name}"):
             compiled = in_graph(self._compile(spec))
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):

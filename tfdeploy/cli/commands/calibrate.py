@@ -111,7 +111,6 @@ def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -
     """Do the work of a process that measures with a number of threads; the other one has shown warnings."""
     import grammar
     from dsl.files.typed_json import to_json
-    from tfdeploy.runtime.calibrate.measure import measure
     from tfdeploy.runtime.calibrate.processes import Turns
     from tfdeploy.runtime.start_tensorflow import start_telling
 
@@ -119,6 +118,8 @@ def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -
     turns()
     spec = grammar.load(path, common.overrides, allow_python=common.allow_python)
     start_telling(verbose=common.verbose)
+    from tfdeploy.runtime.calibrate.measure import measure  # which imports TensorFlow
+
     found = measure(spec, request, turns)
     answer.write_text(to_json(found), encoding="utf-8")
 

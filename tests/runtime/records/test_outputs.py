@@ -116,6 +116,19 @@ def test_predictions_replace_predictions_alone(folder: Path) -> None:
         assert (folder / name).read_bytes() != before
 
 
+def test_predictions_are_written_into_a_pipe(folder: Path) -> None:
+    """It stays one, as somebody reads from it."""
+    for name, begins in (("pipe.csv", b"price\n"), ("pipe.npz", b"PK")):
+        os.mkfifo(name)
+        reader = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            assert api.predict(api.load("spec.tfdeploy"), "new.csv", name) == 2
+            assert os.read(reader, 1 << 16).startswith(begins)
+        finally:
+            os.close(reader)
+        assert (folder / name).is_fifo()
+
+
 @pytest.mark.parametrize(
     ("name", "data", "own"),
     [

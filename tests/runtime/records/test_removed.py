@@ -13,7 +13,7 @@ from dsl.diagnostics import RunError
 from tests.runtime.conftest import Project
 from tests.runtime.train.test_processes import LONG, PATIENCE, wait_for_step
 from tests.support import refusal
-from tfdeploy.runtime.records.files import replacing, write_atomically
+from tfdeploy.runtime.records.files import replacing, write_atomically, write_output
 from tfdeploy.runtime.records.lock import guard_directory
 from tfdeploy.runtime.show.reporting import Reporter
 
@@ -118,7 +118,7 @@ def test_links_are_followed_on_request(tmp_path: Path) -> None:
         link = tmp_path / "link"
         link.unlink(missing_ok=True)
         link.symlink_to("real")
-        write_atomically(link, "new", follow=follow)
+        (write_output if follow else write_atomically)(link, "new")
         assert (link.read_text(), link.is_symlink()) == ("new", follow)
         assert (tmp_path / "real").read_text() == ("new" if follow else "old")
 
@@ -126,5 +126,5 @@ def test_links_are_followed_on_request(tmp_path: Path) -> None:
 def test_links_in_a_circle_are_said(tmp_path: Path) -> None:
     """They end in a diagnostic as every other fault does."""
     (tmp_path / "page.html").symlink_to("page.html")
-    found = refusal(write_atomically, tmp_path / "page.html", "text", follow=True)
+    found = refusal(write_output, tmp_path / "page.html", "text")
     assert found.message.endswith("too many levels of symbolic links")

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from attrs import evolve, fields, frozen, has
 
@@ -57,13 +57,13 @@ def writing(path: Path) -> Iterator[None]:
         raise RunError(write_fault(path, fault)) from fault
 
 
-def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Replace the file `path` by one with the content `text`.
 
     Args:
         text: The whole content, written as UTF-8. Bytes of names that are no UTF-8 are written as escapes.
     """
-    with replacing(path, follow=follow) as beside:
+    with replacing(path) as beside:
         beside.write_bytes(text.encode(errors="backslashreplace"))
 
 
@@ -158,19 +158,27 @@ def require_place(output: Path) -> None:
             raise RunError(write_fault(output, OSError(number, os.strerror(number))))
 
 
-def write_output(output: Path, text: str) -> None:
-    """Replace a file by a text, or write the text to a pipe or device.
+@contextmanager
+def opened_output(output: Path) -> Iterator[IO[bytes]]:
+    """Yield an open file to write to, which replaces `output` when the block ends without an error.
 
     Args:
-        output: The file, pipe or device. If it is a symbolic link, the file to which the link leads is
-            replaced.
-        text: The whole content, written as UTF-8.
+        output: The file, or a pipe or device, which is written to and not replaced. If it is a symbolic link,
+            the file to which the link leads is replaced.
     """
     with writing(output):
         if output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir():
-            output.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+            with output.open("wb") as file:
+                yield file
             return
-    write_atomically(output, text, follow=True)
+    with replacing(output, follow=True) as beside, beside.open("wb") as file:
+        yield file
+
+
+def write_output(output: Path, text: str) -> None:
+    """Write a text, as UTF-8, in place of what a file has, or to a pipe or device; see `opened_output`."""
+    with opened_output(output) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def is_own_text(path: Path) -> bool:

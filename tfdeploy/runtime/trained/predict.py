@@ -30,7 +30,7 @@ from dsl.errors.layers import outputs_alike
 from dsl.source import Span
 from tfdeploy.data import Stream
 from tfdeploy.data.arguments import bind
-from tfdeploy.runtime.records.files import is_own_predictions, replacing, require_free
+from tfdeploy.runtime.records.files import is_own_predictions, opened_output, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import completed, located_examples
 from tfdeploy.runtime.trained.trained import TrainedModel, require_splits
@@ -195,8 +195,8 @@ class PredictionFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, shapes: Mapping[str, Shape]) -> Iterator[PredictionFile]:
-        """Open `path` for writing. It is replaced when the block ends without an error."""
-        with replacing(path, follow=True) as beside, beside.open("w+b") as file:
+        """Open `path` for writing, as `opened_output` does."""
+        with opened_output(path) as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
             predictions = kind(shapes, file)
             yield predictions

@@ -8,6 +8,7 @@ import grammar
 import tfdeploy
 from compiler.figures import duration
 from compiler.graph import finished
+from compiler.suggest.text import Suggestion
 from tests.cli.conftest import Command
 from tests.cli.test_plan import SPEC
 
@@ -165,6 +166,22 @@ def test_what_changes_the_training_is_not_varied(command: Command) -> None:
     assert "there is one clone, whose gradients need no sum" in done.out
     assert "the number of clones is not varied: with `mode = async` it decides" in done.out
     assert command("suggest", "alone.tfdeploy", "--vary", "luck").code == 2
+
+
+def test_a_spec_that_is_edited_meanwhile_is_kept(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search takes a while, and what its user writes then is not replaced; the rules are printed."""
+
+    def edited(*_: object) -> bool:
+        command.write("small.tfdeploy", f"{GROUPS}# mine\n")
+        return True
+
+    monkeypatch.setattr(Suggestion, "improved", property(edited))
+    command.write("small.tfdeploy", GROUPS)
+    done = command("suggest", "small.tfdeploy", "--for", "balance", "--write")
+    assert done.code == 2
+    assert done.err.startswith("error[TFD733]: `small.tfdeploy` cannot be written: it has been changed since")
+    assert "place {" in done.out
+    assert command.read("small.tfdeploy") == f"{GROUPS}# mine\n"
 
 
 def test_rules_of_another_file_are_not_written(command: Command) -> None:

@@ -13,6 +13,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import files as errors
 from dsl.errors.plan import bad_map
 from dsl.files import atomic
+from dsl.files.regular import read_text
 from dsl.formats.cells import printable
 from grammar.files import LARGEST
 from grammar.format import source_of
@@ -41,6 +42,14 @@ def replace_file(path: str, text: str) -> None:
         atomic.replace_file(atomic.link_target(Path(path)), text.encode())
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
+
+
+def is_unchanged(source: Source) -> bool:
+    """Whether `source` is a file that still holds what was read from it."""
+    try:
+        return read_text(source.name).removeprefix("\ufeff") == source.text
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 ENDING = ".tfdeploy"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from dsl.diagnostics import RunError
+from dsl.errors.running import cannot_write
 from tfdeploy.cli.common import Common, say
-from tfdeploy.cli.files import read, replace_file
+from tfdeploy.cli.files import is_unchanged, read, replace_file
 from tfdeploy.cli.options import common_options, flag, offer, option, profile_option
 
 GOALS = ("step_time", "memory", "balance")
@@ -100,6 +102,8 @@ def command(
         raise click.UsageError(str(error)) from error
     say(suggestion_json(found) if as_json else suggestion_text(found), end="")
     if write and found.improved:
+        if not is_unchanged(reading.trees[0].source):
+            raise RunError(cannot_write(path=spec, reason="it has been changed since it was read"))
         replace_file(spec, text)
         say(f"{spec}: rules written", err=as_json)
     return DOES_NOT_FIT if found.after.missing else 0

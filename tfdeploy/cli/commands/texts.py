@@ -13,13 +13,12 @@ import click
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Edit, SpecError, edited, safe_fixes
-from dsl.files.regular import read_text
 from dsl.formats.render import FORMATS, render
 from dsl.source import Source
 from grammar.format import format_text, source_of
 from tfdeploy.cli.common import INPUT, Common, say, write_result
 from tfdeploy.cli.faults import exit_code
-from tfdeploy.cli.files import STDIN, read, read_spec, replace_file, specs_of, standard_input
+from tfdeploy.cli.files import STDIN, is_unchanged, read, read_spec, replace_file, specs_of, standard_input
 from tfdeploy.cli.options import common_options, flag, offer, option
 
 DIFFERENT = 1
@@ -162,7 +161,7 @@ def apply_safe(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
     """Rewrite the files that safe fixes edit; return how many fixes each file took, by its name."""
     taken: dict[Source, list[Edit]] = {}
     counts: dict[str, int] = {}
-    for fix in safe_fixes(diagnostics, _is_file):
+    for fix in safe_fixes(diagnostics, is_unchanged):
         for edit in fix.edits:
             taken.setdefault(edit.span.source, []).append(edit)
         name = fix.edits[0].span.source.name
@@ -170,14 +169,6 @@ def apply_safe(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
     for source, edits in taken.items():
         replace_file(source.name, edited(source.text, edits))
     return counts
-
-
-def _is_file(source: Source) -> bool:
-    """Whether `source` is a file that still holds what was read from it."""
-    try:
-        return read_text(source.name).removeprefix("\ufeff") == source.text
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 # --- the IR as JSON ---------------------------------------------------------------------------------------

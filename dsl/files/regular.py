@@ -118,6 +118,11 @@ def absolute(base: Path, written: str) -> str:
     return _within(base, written)
 
 
+def as_argument(path: str) -> str:
+    """Return a path that no command takes for one of its options."""
+    return f"./{path}" if path.startswith("-") else path
+
+
 def _alone(written: str) -> bool:
     return Path(written).is_absolute()
 

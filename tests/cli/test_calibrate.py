@@ -203,6 +203,17 @@ def test_processes_that_measure_get_the_common_options() -> None:
     assert Common(debug=True).flags == ["--debug"]
 
 
+def test_processes_that_measure_get_a_file_that_is_called_like_an_option(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is an argument of theirs, too."""
+    given: list[list[str]] = []
+    monkeypatch.setattr(processes, "measure_in_processes", lambda words, _: given.append(words))
+    command.write("-s.tfdeploy", SPEC)
+    command("calibrate", "--", "-s.tfdeploy")
+    assert [each[:2] for each in given] == [["calibrate", "./-s.tfdeploy"]]
+
+
 def test_the_summary_of_what_was_measured() -> None:
     """One core has one figure, several have three; kinds count that are of the step and took time."""
     ops = tuple(

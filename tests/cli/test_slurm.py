@@ -53,6 +53,8 @@ def test_the_script_asks_for_what_the_tasks_need(spec: Path, command: Command) -
     ):
         assert f"#SBATCH --{each}" in lines
     assert f"srun --ntasks=3 compile-and-run {spec} --allow-python" in lines
+    command.write("-s.tfdeploy", spec.read_text())
+    assert " compile-and-run ./-s.tfdeploy\n" in command("export", "--slurm", "--", "-s.tfdeploy").out
 
 
 def test_what_does_not_go_together_is_refused(spec: Path, command: Command) -> None:

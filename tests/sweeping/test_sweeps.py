@@ -27,19 +27,19 @@ PATIENCE = 240.0
 RECORD = SweepRecord("spec.tfdeploy", "digest", "accuracy", "highest")
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str, name: str = "spec.tfdeploy") -> subprocess.Popen[str]:
     """Start `tfdeploy sweep` in a folder."""
-    (folder / "spec.tfdeploy").write_text(SPEC)
+    (folder / name).write_text(SPEC)
     return forked.Popen(
-        [sys.executable, "-m", "tfdeploy", "sweep", "spec.tfdeploy", *words],
+        [sys.executable, "-m", "tfdeploy", "sweep", *words, "--", name],
         cwd=folder, text=True, stdout=forked.subprocess.PIPE, stderr=forked.subprocess.PIPE,
         env={**os.environ, "COLUMNS": "80"},
     )  # fmt: skip
 
 
-def sweep(folder: Path, *words: str) -> tuple[int, str, str]:
+def sweep(folder: Path, *words: str, **options: str) -> tuple[int, str, str]:
     """Run `tfdeploy sweep` in a folder; return its code, its output and its errors."""
-    with start(folder, *words) as process:
+    with start(folder, *words, **options) as process:
         out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
@@ -66,6 +66,13 @@ def test_a_grid_with_a_failure(tmp_path: Path) -> None:
     code, out, _ = sweep(tmp_path, *words)
     assert (code, told(out)) == (1, ["run 1/2"])
     assert (folder / "002" / "result.json").stat().st_mtime_ns == before
+
+
+def test_names_like_an_option_and_like_a_string(tmp_path: Path) -> None:
+    """Processes of trials take the name of a spec for a file, and that of a folder as it is."""
+    code, _, err = sweep(tmp_path, "--grid", "train.steps=1", "--out", '"q"', name="-s.tfdeploy")
+    assert (code, err) == (0, "")
+    assert (tmp_path / '"q"' / "001" / "result.json").is_file()
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 import grammar
 from dsl import ir
@@ -64,6 +65,8 @@ def test_tasks_are_started_with_what_they_need(tmp_path: Path) -> None:
     assert command.arguments(CHIEF, again=False) == [
         *first, "worker:0", *more, "never", "--json", "--profile", "3",
     ]  # fmt: skip
+    strange = evolve(command, path="-s")
+    assert {strange.arguments(each, again=False)[1] for each in (PS, CHIEF)} == {"./-s"}
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import click
 
 from compiler.time.profile import Profile
 from dsl import ir
+from dsl.files.regular import as_argument
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import Finite, common_options, emulate_option, force_option, offer, option
@@ -81,7 +82,7 @@ def command(
     InputFiles.of(loaded).require_not_input(path)
     require_place(path)
     require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
-    again = ["calibrate", spec, "--color", common.color, *common.settings, *common.flags]
+    again = ["calibrate", as_argument(spec), "--color", common.color, *common.settings, *common.flags]
     again += ["--steps", str(steps), "--seconds", str(seconds), "--turns", str(turns)]
     again += ["--emulate"] if emulate else []
     others = OtherWork()

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import cluster as errors
+from dsl.files.regular import as_argument
 from dsl.values import EXAMPLES, quantity
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import telling
@@ -347,5 +348,5 @@ def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Seq
     return _SCRIPT.format(
         directives="\n".join(f"#SBATCH {each}" for each in directives),
         tasks=tasks,
-        command=shlex.join(["compile-and-run", path, *options]),
+        command=shlex.join(["compile-and-run", as_argument(path), *options]),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import frozen
 
+from dsl.files.regular import as_argument
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, flag, offer, option
@@ -254,8 +255,7 @@ def _argument(path: Path) -> str:
     """Return a path as a shell reads it, also if it begins like an option."""
     from shlex import quote
 
-    text = str(path)
-    return quote(f"./{text}" if text.startswith("-") else text)
+    return quote(as_argument(str(path)))
 
 
 def _listed(known: dict[str, Template]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
+from dsl.files.regular import as_argument
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
@@ -93,6 +94,7 @@ def command(
     loaded = read_spec(spec, common)
     needed = _checked(spec, common, space, loaded)
     goes_on(common)
+    from grammar.unparse import quoted
     from tfdeploy.runtime.records.directory import RUNS
     from tfdeploy.runtime.records.lock import locked
     from tfdeploy.runtime.stop import StopSignals
@@ -106,11 +108,11 @@ def command(
     flags = [*common.flags, *(["--emulate"] if emulate else [])]
 
     def arguments(trial: Trial) -> list[str]:
-        pairs = [*trial.settings.items(), ("train.directory", str(sweep.directory(trial)))]
+        pairs = [*trial.settings.items(), ("train.directory", quoted(str(sweep.directory(trial))))]
         if loaded.train.prometheus is not None and len(places) > 1:  # one address is not for several runs
             pairs.append(("train.prometheus", "none"))
         own = evolve(common, overrides=(*common.overrides, *pairs))
-        return ["compile-and-run", spec, *own.settings, *flags, "--color", "never"]
+        return ["compile-and-run", as_argument(spec), *own.settings, *flags, "--color", "never"]
 
     def tell(trial: Trial, seconds: float) -> None:
         if not common.quiet:

@@ -22,6 +22,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors import cluster as errors
 from dsl.errors.wording import counted
+from dsl.files.regular import as_argument
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.scaling import ScaleRequest, Scaling
 from tfdeploy.runtime.launch.task_processes import TaskProcess
@@ -85,10 +86,11 @@ class TaskCommand:
         """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before."""
         common = ["--task", task.ref, *self.options]
         if is_server(self.spec, task):
-            return ["serve", self.path, *common]
+            return ["serve", as_argument(self.path), *common]
         resume = "auto" if again else self.resume
         more = ("--json", *self.chief_options) if may_be_chief(self.spec, task) else ()
-        return ["compile-and-run", self.path, *common, *self.trainer_options, "--resume", resume, *more]
+        common += [*self.trainer_options, "--resume", resume, *more]
+        return ["compile-and-run", as_argument(self.path), *common]
 
 
 class Launcher:

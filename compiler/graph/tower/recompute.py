@@ -76,6 +76,17 @@ class Forward:
         return gathered((each, name) for name, node in nodes.items() for each in inputs_of(node))
 
     @cached_property
+    def gradients(self) -> frozenset[str]:
+        """The ops of the backward pass.
+
+        A loop of the forward pass takes in what its gradient wants to be filled, which is not among them.
+        """
+        nodes, roles = self.template.fragment.node, self.template.roles
+        there = (each for each in nodes if roles[each] != "gradient")
+        before = reached(there, lambda own: inputs_of(nodes[own]))
+        return frozenset(nodes).difference(before)
+
+    @cached_property
     def results(self) -> frozenset[str]:
         """The ops whose results the rest of the step uses."""
         return frozenset(map(base_of, self.template.results))
@@ -144,7 +155,7 @@ class Forward:
         if name in self.results or name not in self.repeatable:
             return True
         elsewhere = (each for each in self.users.get(name, ()) if each not in segment)
-        return any(self.template.roles[each] != "gradient" for each in elsewhere)
+        return not self.gradients.issuperset(elsewhere)
 
 
 def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Template:
@@ -229,12 +240,12 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
     """Yield the copies of segments; no copies if gradients take nothing that is not kept."""
     forward, nodes = Forward(template), template.fragment.node
     order = {name: at for at, name in enumerate(nodes)}
-    gradients = [each for each in nodes if template.roles[each] == "gradient" and nodes[each].op != "Const"]
+    gradients = [each for each in nodes if each in forward.gradients and nodes[each].op != "Const"]
     for number, segment in enumerate(segments):
         repeated = {*segment} - forward.kept(segment)
         parts: dict[str, set[str]] = {}
         for user in {user for name in repeated for user in forward.users.get(name, ())}:
-            if template.roles[user] == "gradient" and forward.taken_of(nodes[user], repeated):
+            if user in forward.gradients and forward.taken_of(nodes[user], repeated):
                 match = _PART.match(user)
                 parts.setdefault(match.group(1) or "" if match is not None else "", set()).add(user)
         for part, using in parts.items():
@@ -380,8 +391,8 @@ class Reader:
     def taken(self) -> Mapping[str, int]:
         """The bytes that gradients take of each op that depends on examples; no small ones of several."""
         nodes, found = self.forward.template.fragment.node, dict[str, int]()
-        for user, role in self.forward.template.roles.items():
-            if role == "gradient":
+        for user in nodes:
+            if user in self.forward.gradients:
                 for name in self.forward.taken_of(nodes[user], self.forward.ops):
                     if self.roots[name] in self.last:
                         found[self.roots[name]] = self.bytes_of([self.roots[name]])

@@ -68,6 +68,7 @@ def test_threads_of_stages_on_cpus_do_not_look_for_work_in_vain() -> None:
         ("normal", {"update__batch_norm": "mean", "update__recompute": 'scopes("*")'}),
         ("words", {"place": f"{STAGES}\nvariables -> sharded(cpu[*])"}),
         ("recurrent", {"update__mode": "local", "update__average_every": "2"}),
+        ("recurrent", {"update__recompute": "memory(1KB)"}),
         ("words", {"update__precision": "mixed_float16"}),
         ("dense", {"place": f"{STAGES}\nvariables -> replicated", "update__aggregate": "ring"}),
     ],

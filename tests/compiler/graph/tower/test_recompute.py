@@ -9,7 +9,7 @@ from compiler.graph.build import compile_step
 from compiler.graph.tower.recompute import SCOPE
 from compiler.pipeline import make_plan
 from dsl import ir
-from tests.models import data
+from tests.models import data, model, train
 from tests.support import Training, refusal_of, spec_of
 from tfdeploy.runtime.session.engine import peak_of_tensors
 
@@ -100,6 +100,22 @@ def test_weights_are_the_same_bits(settings: dict[str, Any]) -> None:
     assert again == losses
     assert found == plain
     assert none == 0 < some
+
+
+@pytest.mark.usefixtures("deterministic_ops")
+@pytest.mark.parametrize("batch", [24, pytest.param((13, 11), marks=pytest.mark.full)])
+def test_loops_of_recurrent_layers_are_kept_as_they_are(batch: Any) -> None:
+    """They take in what their gradients want to be filled, which does not belong to the backward pass."""
+    settings: dict[str, Any] = {"clones": 1 if batch == 24 else 2, "batch": batch}
+    found = [
+        train(model("recurrent", update__recompute=each, **settings), data("recurrent"), 3)
+        for each in ("none", 'scopes("*")')
+    ]
+    (plain, losses), (again, same) = found
+    assert same == losses
+    assert {name: each.tobytes() for name, each in again.items()} == {
+        name: each.tobytes() for name, each in plain.items()
+    }
 
 
 def test_what_draws_from_seeds_is_drawn_again_and_what_moves_is_not() -> None:

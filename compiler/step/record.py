@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import field, frozen
 
+from compiler.figures import gathered
 from compiler.reasons import Placed, record
 from compiler.topology import Device
 
@@ -276,6 +277,12 @@ class Fragment:
             plain, _, number = level.rpartition("_")
             found.setdefault(level, plain if number.isdecimal() and plain in found else level)
         return found
+
+    @cached_property
+    def below(self) -> Mapping[str, list[str]]:
+        """The rest of the names that have several levels, by their first ones."""
+        parts = (name.partition("/") for name in self.node)
+        return gathered((level, rest) for level, _, rest in parts if rest)
 
 
 @frozen(eq=False)

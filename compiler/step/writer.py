@@ -131,7 +131,9 @@ class StepWriter:
             waits: The names of the ops for which the op that makes the result waits besides.
         """
         under = f"{scope}/" if scope else ""
-        levels = {own: self.unique(f"{under}{asked}") for own, asked in fragment.levels.items()}
+        below, levels = fragment.below, dict[str, str]()
+        for own, asked in fragment.levels.items():
+            levels[own] = self._level(f"{under}{asked}", below.get(own, ()))
         names = {own: _under(levels, own) for own in fragment.node}
         ended = {}
         if waits:
@@ -144,6 +146,13 @@ class StepWriter:
             self._begun(names.values())
         self.ops.append(found)
         return found
+
+    def _level(self, asked: str, below: Iterable[str]) -> str:
+        """Return a name as `unique` does, with which names `below` it are not there yet either."""
+        level = self.unique(asked)
+        while any(self.unique(name) != name for name in (f"{level}/{each}" for each in below)):
+            level = self.unique(asked)
+        return level
 
     def waiting(self, before: Iterable[str]) -> StepWriter:
         """Return a writer of ops that wait for others, as they do under TensorFlow's `control_dependencies`.

@@ -1,5 +1,6 @@
 """The evaluation tower, its weights and penalties, and summaries of what a step applies."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,43 @@ def test_a_step_that_is_skipped_shows_that_nothing_is_applied() -> None:
         )
     assert not applied
     assert [shown(summary)[f"{name}/gradient_norm"] for name in WEIGHTS] == [0.0] * 4
+
+
+SCOPED = """
+import keras
+import tensorflow as tf
+
+class Twice(keras.metrics.Sum):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        with tf.name_scope("part"):
+            self.total.assign_add(tf.reduce_sum(y_pred) + 1.5)
+
+    def result(self):
+        with tf.name_scope("part"):
+            return tf.reduce_sum(tf.stack([2.0 * self.total.value, 1.5]))
+"""
+
+
+def test_a_metric_may_use_a_scope_twice(tmp_path: Path) -> None:
+    """The ops of a lone tower have no scope of their own, and those of the result are beside them."""
+    (tmp_path / "scoped.py").write_text(SCOPED)
+    spec = model("dense", model__metrics__accuracy='[class, logits] -> python("scoped:Twice")')
+    with Training(spec, data("dense"), base=str(tmp_path)) as training:
+        twice, logits = training.session.run(
+            [training.compiled.metrics["accuracy"].result, training.compiled.clones[0].outputs]
+        )
+    assert twice == pytest.approx(2 * (logits.sum() + 1.5) + 1.5, rel=1e-4)
+
+
+def test_metrics_of_micro_batches_in_stages_have_names_of_their_own() -> None:
+    """Their constants, which all micro-batches share, are beside the result."""
+    spec = model(
+        "dense",
+        devices=2,
+        place="clones -> groups(cpu[*], size = 2)",
+        update__accumulate="2",
+        update__schedule="gpipe",
+        model__metrics__accuracy="[class, logits] -> MeanIoU(num_classes = 5, sparse_y_pred = false)",
+    )
+    with Training(spec, data("dense", 48)) as training:
+        assert 0 <= training.session.run(training.compiled.metrics["accuracy"].result) <= 1

@@ -192,6 +192,10 @@ DROPOUT = ir.Call("Dropout", (0.5,))
         (ir.Call("RandomFlip", ("horizontal",)), ir.Call("Identity")),
         (ir.Call("RandAugment", ((0, 1),)), ir.Call("Identity")),
         (
+            ir.Call("Conv2D", (4, 3), {"kernel_initializer": ir.Call("RandomNormal", (0.5,))}),
+            ir.Call("Conv2D", (4, 3), {"kernel_initializer": ir.Call("RandomNormal", (0.5,))}),
+        ),
+        (
             ir.Call("LSTM", (4,), {"dropout": 0.5, "recurrent_dropout": 0.25, "unroll": True}),
             ir.Call("LSTM", (4,), {"dropout": 0.0, "recurrent_dropout": 0.0, "unroll": True}),
         ),

@@ -13,7 +13,7 @@ from compiler.graph.session_options import helper_config
 from compiler.model.graph import InputNode, ModelGraph
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.schema.signatures import takes_class_numbers, takes_one_hot
+from dsl.schema.signatures import find, takes_class_numbers, takes_one_hot
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 
@@ -163,7 +163,8 @@ def _call_without_randomness(call: ir.Call) -> ir.Call:
     if call.name == "RandomCrop":
         sizes = {key: value for key, value in call.kwargs.items() if key != "seed"}
         return evolve(call, name="CenterCrop", kwargs=sizes)
-    if call.name.startswith("Random") or call.name in AUGMENTATIONS:
+    changes = call.name.startswith("Random") and find("layer", call.name)  # which initializers do not
+    if changes or call.name in AUGMENTATIONS:
         return ir.Call("Identity", span=call.span)
     kwargs = {
         key: 0.0 if key in ARGUMENTS else _value_without_randomness(value)

@@ -36,6 +36,8 @@ INSIDE = "model.weights.h5"
 LAYERS = "layers"
 VARIABLES = "vars"
 OPTIMIZER = "optimizer/"
+IDF_WEIGHTS = f"{VARIABLES}/idf_weights"
+"""What a look-up writes beside weights: how much each word counts, which a spec has as an argument."""
 
 
 class StrangeFileError(Exception):
@@ -120,7 +122,7 @@ def values_of(
 
 @frozen
 class Arrays:
-    """The arrays of an open file of weights, without those of an optimizer."""
+    """The arrays of an open file of weights, without those of an optimizer and of look-ups."""
 
     by_key: dict[str, Stored]  # the arrays by the names of their layers, and their numbers in them
     by_path: dict[str, Stored]  # the arrays by their paths in the file
@@ -162,7 +164,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _arrays(there: Contents) -> Arrays:
-    by_path = {path: each for path, each in there.arrays.items() if not path.startswith(OPTIMIZER)}
+    by_path = {
+        path: each
+        for path, each in there.arrays.items()
+        if not path.startswith(OPTIMIZER) and not path.endswith(IDF_WEIGHTS)
+    }
     layers = {path.removesuffix(f"/{VARIABLES}"): name for path, name in there.names.items()}
     return Arrays({_key(path, layers): array for path, array in by_path.items()}, by_path)
 

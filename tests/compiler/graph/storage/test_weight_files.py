@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.weight_files import INSIDE, read_weights
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive, require_proportion
 from tests.support import refusal
@@ -183,3 +184,15 @@ def test_what_a_member_may_be_unpacked(unpacked: int, packed: int) -> None:
     require_proportion(unpacked, packed)
     with pytest.raises(SwellingError, match=f"{packed:,} bytes would unpack to {unpacked + 1:,}"):
         require_proportion(unpacked + 1, packed)
+
+
+def test_what_look_ups_write_beside_weights_is_no_weight(tmp_path: Path) -> None:
+    """Its numbers are below one, as the first digits of the numbers of weights are."""
+    look_up = "IntegerLookup(vocabulary = [3, 5], idf_weights = [0.5, 0.25], output_mode = tf_idf)"
+    text = SPEC.replace("input(float32, [3])", "input(int64, [3])").replace("x ->", f"x -> {look_up} ->")
+    (tmp_path / "counts.tfdeploy").write_text(text.replace("x = feature(float32", "x = feature(int64"))
+    compiled = api.compile(api.load(tmp_path / "counts.tfdeploy"))
+    plain = plain_model(compiled, base=".")
+    plain.model.save_weights(tmp_path / "counts.weights.h5")
+    found = read_weights(compiled, tmp_path / "counts.weights.h5", None, base=".")
+    assert np.array_equal(found["out/kernel"], np.asarray(plain.variables["out/kernel"]))

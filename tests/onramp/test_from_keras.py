@@ -222,6 +222,21 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
     )
     done = command("init", "--from", "twice:model")
     assert "`both`: one tensor is two of its outputs" in done.err
+    (command.directory / "numbers.py").write_text(
+        "import keras\n"
+        "x = keras.Input((4,))\n"
+        "y = keras.layers.Add(name='sum')([x, keras.ops.ones((1, 4))])\n"
+        "z = keras.layers.ReLU(float('inf'), name='kept')(keras.ops.where(x > 0, x, float('-inf')))\n"
+        "model = keras.Model(x, [y, z, keras.layers.Discretization(num_bins=2, name='bins')(x)])\n"
+        "bare = keras.Sequential([keras.layers.Dense(2)], name='bare')\n"
+    )
+    done = command("init", "--from", "numbers:model")
+    assert "`sum`: a number or an array is among the tensors that flow into it" in done.err
+    assert "`where`: `-inf` has no notation" in done.err
+    assert "`kept`: `inf` has no notation" in done.err
+    assert "`bins`: it has no boundaries: adapt it first" in done.err
+    done = command("init", "--from", "numbers:bare")
+    assert "`bare`: it has no inputs: begin it with `keras.Input`" in done.err
 
 
 OWN = """\
@@ -558,6 +573,19 @@ def test_a_step_that_keras_cannot_do_is_not_compared(tmp_path: Path) -> None:
     proof = convert(model, source="model", stem="model", base=tmp_path).proof
     assert proof.step is None
     assert "expected to be a float tensor but is a half tensor" in proof.untried
+
+
+def test_numbers_that_are_not_finite_in_the_model_either_are_no_difference(tmp_path: Path) -> None:
+    """Of a loss, the outputs are compared; of outputs, nothing can be."""
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="counts")
+    model.compile("sgd", "poisson")  # whose logarithm is of what the layer gives, which may be negative
+    proof = convert(model, source="model", stem="model", base=tmp_path).proof
+    assert proof.outputs <= 1e-4
+    assert "the model's own loss is nan" in proof.untried
+    x = keras.Input((4,))
+    model = keras.Model(x, keras.ops.log(layers.Dense(2, kernel_initializer="ones")(-keras.ops.abs(x))))
+    with pytest.raises(RunError, match="own outputs for made-up inputs are not finite"):
+        convert(model, source="model", stem="model", base=tmp_path)
 
 
 def test_what_rounding_moves_is_no_difference_where_float64_is_none() -> None:

@@ -221,6 +221,29 @@ def activated() -> keras.Model:
     return model
 
 
+def counted() -> keras.Model:
+    """Return layers that weigh words or cut numbers as `adapt` found them, and decay by names of layers.
+
+    A weight begins at random numbers of its own, and a logarithm takes no negative numbers.
+    """
+    text, town = keras.Input((), dtype="string", name="text"), keras.Input((2,), dtype="string", name="town")
+    price = keras.Input((1,), name="price")
+    weighed = layers.TextVectorization(output_mode="tf_idf", ngrams=(1, 3))
+    towns = layers.StringLookup(output_mode="tf_idf", max_tokens=9, pad_to_max_tokens=True)
+    bins = layers.Discretization(num_bins=3, output_mode="one_hot")
+    weighed.adapt(["a pair of shoes", "a hat"])
+    towns.adapt([["Ulm", "Bonn"], ["Ulm", "Trier"]])
+    bins.adapt([[1.0], [2.0], [4.0], [8.0]])
+    seen = [weighed(text), towns(town), bins(price), ops.log(price)]
+    x = layers.LayerNormalization(name="norm")(layers.Concatenate()(seen))
+    sold = layers.Dense(1, bias_initializer=keras.initializers.RandomUniform(seed=1), name="sold")(x)
+    model = keras.Model([text, town, price], sold, name="counted")
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["norm", "bias"])
+    model.compile(optimizer, "mse")
+    return model
+
+
 MODELS = (
     text_classifier,
     siamese,
@@ -235,8 +258,9 @@ MODELS = (
     normed,
     adapted,
     activated,
+    counted,
 )
-FAST = (unet, operators, penalised, normed, adapted, activated)
+FAST = (unet, operators, penalised, normed, adapted, activated, counted)
 """Those that `make test` runs: they take the least time, and have blocks, penalties and many operations."""
 
 

@@ -311,10 +311,14 @@ def _tensors(value: Any) -> list[Any]:
 def _sources(layer: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return the tensors that flow into a layer, and the other arguments of its call."""
     parameters = inspect.signature(layer.call).parameters.values()
-    needed = [each.name for each in parameters if each.default is each.empty and each.name in arguments]
+    needed = [
+        each.name for each in parameters if each.default is each.empty and _tensors(arguments.get(each.name))
+    ]
     if not needed:
         raise UnwritableError("no tensor flows into it")
     flowing = [arguments.pop(each) for each in needed]
+    if len(keras.tree.flatten(flowing)) != len(_tensors(flowing)):
+        raise UnwritableError("a number or an array is among the tensors that flow into it")
     inner = functional_of(layer)
     if inner is not None and isinstance(flowing[0], Mapping):
         names = [maker_of(each)[0].name for each in inner.inputs]
@@ -398,7 +402,7 @@ def _argument(value: Any, inputs: list[Any]) -> Any:
     if isinstance(value, dict):
         return value_of(value)
     if value is None or isinstance(value, bool | int | float | str):
-        return value
+        return value_of(value)
     raise UnwritableError(f"an argument of type `{type(value).__name__}` has no notation")
 
 

@@ -7,6 +7,7 @@ written has the configuration of the original. So nothing here has to know what 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +18,7 @@ import keras
 import numpy as np
 from attrs import evolve, frozen
 
-from compiler.graph.adapters.keras_private import configuration_of
+from compiler.graph.adapters.keras_private import configuration_of, first_word_index, lookup_of
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.user_code import BESIDE_SPEC
 from compiler.model.elaborate import snake_case
@@ -88,10 +89,13 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     call = _call(
         name, signature, shortest, leading=category in {"layer", "optimizer", "regularizer", "schedule"}
     )
-    return evolve(call, kwargs={**call.kwargs, **state_of(made)}) if name in STATES else call
+    if name not in STATES:
+        return call
+    given = {key: each for key, each in call.kwargs.items() if key not in signatures.ADAPTED_FROM[name]}
+    return evolve(call, kwargs={**given, **state_of(made)})
 
 
-STATES = ("IntegerLookup", "Normalization", "StringLookup", "TextVectorization")
+STATES = tuple(signatures.STATES)
 """Layers that know more than their weights, which `adapt` has told them."""
 
 
@@ -102,6 +106,10 @@ def state_of(layer: Any) -> dict[str, ir.Value]:
         UnwritableError: The layer has learnt nothing, or too many numbers for a spec.
     """
     config = layer.get_config()
+    if type(layer).__name__ == "Discretization":  # whose configuration has what it has learnt
+        if config["bin_boundaries"] is None:
+            raise UnwritableError("it has no boundaries: adapt it first")
+        return {}
     if type(layer).__name__ == "Normalization":
         if config["mean"] is not None or not layer.built:
             return {}
@@ -111,7 +119,12 @@ def state_of(layer: Any) -> dict[str, ir.Value]:
         return {}
     if not words:
         raise UnwritableError("it has no vocabulary: adapt it first")
-    return {"vocabulary": tuple(words)}
+    lookup = lookup_of(layer)
+    if lookup.output_mode != "tf_idf":
+        return {"vocabulary": tuple(words)}
+    first = first_word_index(lookup)
+    weights = _numbers(np.asarray(lookup.idf_weights)[first : first + len(words)])
+    return {"vocabulary": tuple(words), "idf_weights": weights if len(words) > 1 else (weights,)}
 
 
 def _numbers(array: Any) -> ir.Value:
@@ -264,6 +277,8 @@ def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa
     if isinstance(config, list):
         return tuple(value_of(each, argument) for each in config)
     if not isinstance(config, dict):
+        if isinstance(config, float) and not math.isfinite(config):
+            raise UnwritableError(f"`{config}` has no notation")
         plain: ir.Value = config
         return plain
     if _is_policy(config):

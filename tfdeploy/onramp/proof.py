@@ -95,29 +95,31 @@ def prove(
     read = read_weights(compiled, weights, None, base=str(base))
     if any(each not in read for each in values if "/lora_" not in each):
         raise DifferentError("the file of weights lacks some of them")
-    classes = {
-        name: int(each.kwargs["classes"])  # type: ignore[arg-type] # a number
-        for name, each in made.examples.items()
-        if "classes" in each.kwargs
-    }
-    arrays = make_examples(graph, classes, BATCH, SEED)
-    for each in graph.inputs:
-        if each.dtype == "string":
-            arrays[each.name] = _texts(model, arrays[each.name].shape)
+    arrays = _examples(made, graph, model)
     tolerance = TOLERANCES[spec.update.precision]
     steps = _KerasSteps.of(model, config, made, plain, compiled, arrays)
+    expected = steps.outputs(values)
+    if not _finite(expected):  # as logarithms of negative numbers are not
+        inputs = made.body.inputs.values()
+        arrays |= {each: np.abs(arrays[each]) for each in inputs if arrays[each].dtype.kind in "fV"}
+        steps = _KerasSteps.of(model, config, made, plain, compiled, arrays)
+        expected = steps.outputs(values)
     setup = evolve(setup, arrays=arrays, start=values)
     with Trial(setup, trained, graph=FedGraph(compiled)) as trial:
-        outputs = _outputs_differ(trial, setup, steps)
+        outputs = _outputs_differ(trial, setup, expected)
         try:
-            ours = _stepped(trial, values)
-            step = compare(ours, steps.trained(values), list(values))
+            ours, theirs = _stepped(trial, values), steps.trained(values)
+            step = compare(ours, theirs, list(values))
         except (RunError, tf.errors.OpError) as fault:
             if steps.trains(values):
                 raise
             _require_outputs(outputs, tolerance)
             reason = fault.diagnostic.message if isinstance(fault, RunError) else plain_message(fault)
             return Proof(outputs, None, len(values), untried=reason)
+    if not np.isfinite(theirs.losses[0]):
+        _require_outputs(outputs, tolerance)
+        reason = f"the model's own loss is {theirs.losses[0]} for made-up examples"
+        return Proof(outputs, None, len(values), untried=reason)
     precision, rounded = spec.update.precision, 0.0
     if not max(outputs, step.largest) <= tolerance:
         # Batch normalization of few numbers, units at their kink, and a softmax of numbers of the size of a
@@ -139,12 +141,18 @@ def _require_outputs(outputs: float, tolerance: float) -> None:
         raise DifferentError(f"the outputs differ by {outputs:.1e} of their size")
 
 
-def _outputs_differ(trial: Trial, setup: TrialSetup, steps: _KerasSteps) -> float:
-    """Return the largest difference of an output before training."""
+def _outputs_differ(trial: Trial, setup: TrialSetup, expected: list[Any]) -> float:
+    """Return the largest difference of an output before training from those of the model."""
     trial.fed.evaluate_on(trial.session, setup.arrays)
     given = trial.compiled.evaluation.outputs
     found = trial.session.run(list(given.values()) if isinstance(given, dict) else [given])
-    return _largest(found, steps.outputs(setup.start))
+    if not _finite(expected):
+        raise DifferentError("the model's own outputs for made-up inputs are not finite")
+    return _largest(found, expected)
+
+
+def _finite(arrays: list[Any]) -> bool:
+    return all(np.isfinite(np.asarray(each, np.float64)).all() for each in arrays)
 
 
 def _exact(
@@ -156,7 +164,8 @@ def _exact(
         compiled = setup.compile(wide)
         steps = steps_of(compiled)
         with Trial(setup, wide, graph=FedGraph(compiled)) as trial:
-            outputs, ours = _outputs_differ(trial, setup, steps), _stepped(trial, setup.start)
+            outputs = _outputs_differ(trial, setup, steps.outputs(setup.start))
+            ours = _stepped(trial, setup.start)
         return outputs, compare(ours, steps.trained(setup.start), list(setup.start))
     except (SpecError, RunError, TypeError, ValueError, tf.errors.OpError):
         return None
@@ -228,6 +237,20 @@ def _variables(plain: PlainModel, graph: ModelGraph, model: Any) -> dict[str, An
             raise DifferentError(f"`{layers[at].name}` has weights of other shapes in the spec")
         found |= {names[id(ours)]: each for ours, each in zip(wanted, theirs, strict=True)}
     return found
+
+
+def _examples(made: Draft, graph: ModelGraph, model: Any) -> dict[str, Any]:
+    """Return the examples that spec and model get."""
+    classes = {
+        name: int(each.kwargs["classes"])  # type: ignore[arg-type] # a number
+        for name, each in made.examples.items()
+        if "classes" in each.kwargs
+    }
+    arrays = make_examples(graph, classes, BATCH, SEED)
+    for each in graph.inputs:
+        if each.dtype == "string":
+            arrays[each.name] = _texts(model, arrays[each.name].shape)
+    return arrays
 
 
 def _texts(model: Any, shape: tuple[int, ...]) -> Any:

@@ -25,6 +25,7 @@ _ELSEWHERE = (
     "loss_scale_factor",
     "gradient_accumulation_steps",
 )
+EXCLUDED = "exclude_from_weight_decay"
 _ACCURACY = {"accuracy": "Accuracy", "acc": "Accuracy", "crossentropy": "Crossentropy", "ce": "Crossentropy"}
 
 
@@ -187,8 +188,15 @@ def _excluded(optimizer: Any, model: Any) -> dict[str, ir.Value]:
         raise UnwritableError("single variables are excluded from weight decay: exclude them by name")
     if pattern is None:
         return {}
-    names = sorted({each.name for each in model.trainable_variables if pattern.search(each.name)})
-    return {"exclude_from_weight_decay": tuple(f"*/{each}" for each in names)}
+    weights = model.trainable_variables
+    found = [each for each in weights if pattern.search(f"{each.path}:0")]  # as TensorFlow calls them
+    names = {each.name for each in found}
+    if len(found) == sum(each.name in names for each in weights):
+        return {EXCLUDED: tuple(f"*/{each}" for each in sorted(names))}
+    words = [each for each in pattern.pattern.split("|") if any(each in one.path for one in found)]
+    if any(all(each not in one.path for each in words) for one in found):
+        raise UnwritableError(f"what does not decay is no part of names: `{pattern.pattern}`")
+    return {EXCLUDED: tuple(f"*{each}*" for each in sorted(words))}
 
 
 def _update(optimizer: Any, model: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:

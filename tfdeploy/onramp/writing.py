@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 from attrs import define, field
 
 from compiler.graph.adapters.keras_private import functional_of, layers_within, names_of_outputs
@@ -52,6 +53,8 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         UnwritableModelError: The language cannot say it.
     """
     if functional_of(model) is None:
+        if isinstance(model, keras.Sequential):
+            raise UnwritableModelError({model.name: "it has no inputs: begin it with `keras.Input`"})
         raise UnwritableModelError({model.name: "its layers are in Python code, and not in a graph"})
     precision = _precision(model)
     reader = Reader(called)

@@ -100,9 +100,9 @@ def first_word_index(layer: Any) -> int:
     return layer._token_start_index()
 
 
-def lookup_of(vectorization: Any) -> Any:
-    """Return the lookup inside a `TextVectorization`."""
-    return vectorization._lookup_layer
+def lookup_of(layer: Any) -> Any:
+    """Return the lookup inside a `TextVectorization`, or a lookup as it is."""
+    return getattr(layer, "_lookup_layer", layer)
 
 
 def words_of(vectorization: Any, texts: Any) -> Any:

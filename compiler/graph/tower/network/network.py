@@ -113,6 +113,9 @@ class _Maker:
             self._argument(each, kinds.get(name, "")) for each, name in zip(call.args, names, strict=False)
         ]
         kwargs = {key: self._argument(value, kinds.get(key, "")) for key, value in call.kwargs.items()}
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if isinstance(given.get("ngrams"), list):  # of which Keras takes no list
+            args, kwargs = [], {**given, "ngrams": tuple(given["ngrams"])}
         return _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
 
     def _argument(self, value: ir.Value, category: str) -> Any:

@@ -132,6 +132,7 @@ def test_cells_are_read_as_the_dtype_of_the_input(reader: Any) -> None:
         "uint16",
         "int64",
         "uint32",
+        "uint64",
         "float64",
         "float16",
         "bfloat16",
@@ -139,14 +140,26 @@ def test_cells_are_read_as_the_dtype_of_the_input(reader: Any) -> None:
         "string",
     ]
     wanted = {f"t_{each}": (each, ()) for each in dtypes}
-    cells = ["255", "-128", "65535", "9007199254740993", "4294967295", "0.1", "0.5", "3", "1", "ab c"]
+    cells = [
+        "255",
+        "-128",
+        "65535",
+        "9007199254740993",
+        "4294967295",
+        "+18446744073709551615 ",
+        "0.1",
+        "0.5",
+        "3",
+        "1",
+        "ab c",
+    ]
     text = ",".join(wanted) + "\n" + ",".join(cells) + "\n"
     (reader.base / "data.csv").write_text(text)
     stream = reader.open(reader.call("csv", "data.csv", **{name: name for name in wanted}), wanted=wanted)
     (batch,) = reader.batches(stream, 2)
     assert [batch[name].dtype.name for name in wanted] == [*dtypes[:-1], "object"]
     assert [batch[name].tolist()[0] for name in wanted] == [
-        255, -128, 65535, 9007199254740993, 4294967295, 0.1, 0.5, 3, True, b"ab c",
+        255, -128, 65535, 9007199254740993, 4294967295, 2**64 - 1, 0.1, 0.5, 3, True, b"ab c",
     ]  # fmt: skip
 
 

@@ -102,6 +102,33 @@ def test_a_text_that_names_no_function_is_a_fault(reader: Any) -> None:
     assert (found.code, found.message) == ("TFD714", "`nowhere`: this does not name a function")
 
 
+MADE = "tf.data.Dataset.range(3).map(lambda n: {'x': tf.cast(n, tf.float32)})"
+NEVER_AGAIN = f"import functools\n@functools.cache\ndef examples():\n    return {MADE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def examples():\n    yield {'x': tf.constant(1.0)}", "`x` is a tensor of TensorFlow, not an array"),
+        (
+            "def examples():\n    yield {'x': [tf.constant(1.0)]}",
+            "`x` is no array: Cannot convert a symbolic",
+        ),
+        (
+            "def examples():\n    yield from ({'x': np.float32(1)}, None)",
+            "example 1: is a NoneType, not a dict",
+        ),
+        (f"MADE = {MADE}\ndef examples():\n    return MADE", "gives a dataset that was made before"),
+        (NEVER_AGAIN, "gives a dataset that was made before"),
+    ],
+)
+def test_what_tensorflow_has_made_elsewhere_is_no_example(reader: Any, text: str, reason: str) -> None:
+    """Nor is None, which is not the end: examples may come after it."""
+    write(reader, f"import numpy as np\nimport tensorflow as tf\n{text}\n")
+    found = reader.fault(call(reader), wanted={"x": ("float32", ())})
+    assert (found.code, reason in found.message) == ("TFD714", True), found
+
+
 def test_a_generator_without_further_examples_ends_in_a_message(reader: Any) -> None:
     """A function that gives nothing when it is called again does not stall training."""
     write(reader, "ONCE = iter([{'n': 1}, {'n': 2}])\ndef examples():\n    return ONCE", "once.py")

@@ -84,6 +84,17 @@ def test_the_same_seed_gives_the_same_order(reader: Any, numbers: Numbers) -> No
     assert len(set(orders)) == 3
 
 
+def test_a_buffer_takes_no_more_than_there_is(reader: Any, numbers: Numbers) -> None:
+    """TensorFlow would take memory for all of it; the order is that of a buffer of as many."""
+    take, endless = reader.call("take", 9), reader.call("shuffle", 10**12)
+    found = [
+        reader.column(numbers(take, shuffle, seed=1), "n", repeat=True, most=9)
+        for shuffle in (endless, reader.call("shuffle", 9))
+    ]
+    assert found[0] == found[1]
+    assert sorted(found[0][:9]) == list(range(9))
+
+
 def test_the_seed_of_a_shuffle_is_the_same_in_every_version() -> None:
     """A run goes on in the order in which another version of tfdeploy has begun it."""
     first, second = (

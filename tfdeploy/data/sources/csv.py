@@ -29,7 +29,7 @@ DECODED = {
     "bfloat16": "float32",
     "int64": "int64",
     "uint32": "int64",
-    "uint64": "int64",
+    "uint64": "string",
     "string": "string",
 }
 """The dtype that TensorFlow's decoder gives for a wanted one; int32 for those that are not listed."""
@@ -166,6 +166,8 @@ class Csv(FileSource):
                 if each.field.ragged:
                     tensors[each.field.name] = _values(tensor, each.field)
                     continue
+                if each.field.dtype == "uint64":  # which the decoder does not know
+                    tensor = tf.strings.to_number(tf.strings.strip(tensor), tf.uint64)
                 tensors[each.field.name] = checked_cast(tensor, each.field.name, each.field.dtype)
         return tensors
 
@@ -235,7 +237,10 @@ def _values(cells: Any, field: Field) -> Any:
     texts = tf.strings.split(cells)
     if field.dtype == "string":
         return texts
-    kind = "float64" if field.dtype == "float64" else "float32" if field.dtype in FLOATS else "int64"
+    if field.dtype in ("float64", "uint64"):
+        kind = field.dtype
+    else:
+        kind = "float32" if field.dtype in FLOATS else "int64"
     numbers = tf.strings.to_number(texts.flat_values, kind)
     return texts.with_flat_values(checked_cast(numbers, field.name, field.dtype))
 

@@ -21,6 +21,8 @@ from tfdeploy.data.arguments import BOUNDS, DTYPES, FLOATS, ROUGH_SIZE, Feature,
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
 
 ADVICE = "return a tf.data.Dataset of dicts, or yield dicts of arrays"
+_END: Any = object()
+"""What stands behind the last example, as None may be one by mistake."""
 
 
 class Python(Source):
@@ -62,6 +64,11 @@ class Python(Source):
             raise RunError(failure(error, self.at(self.path))) from error
         if not isinstance(result, tf.data.Dataset | Iterable) or isinstance(result, Mapping | str | bytes):
             raise self._refusal(f"gives a {type(result).__name__}", advice=ADVICE)
+        if isinstance(result, tf.data.Dataset):
+            made_in = getattr(tf.data.experimental.to_variant(result), "graph", None)  # none if in eager mode
+            if made_in is not tf.compat.v1.get_default_graph():
+                reason = "gives a dataset that was made before, and works nowhere else"
+                raise self._refusal(reason, advice="make a dataset in each call")
         return result
 
     def _dataset_fields(self, dataset: Any) -> tuple[Field, ...]:
@@ -86,10 +93,10 @@ class Python(Source):
 
     def _first_fields(self, result: Any) -> tuple[Field, ...]:
         try:
-            first = next(iter(result), None)
+            first = next(iter(result), _END)
         except Exception as error:
             raise RunError(failure(error, self.where(0))) from error
-        if first is None:
+        if first is _END:
             raise RunError(errors.empty(self.at(self.path), what="it gives no example"))
         return tuple(self._field(name, value) for name, value in self._arrays(first, 0).items())
 
@@ -105,9 +112,11 @@ class Python(Source):
             raise self._refusal(f"is a {type(example).__name__}, not a dict of arrays", place, ADVICE)
         arrays = {}
         for name, value in example.items():
+            if tf.is_tensor(value):
+                raise self._refusal(f"`{name}` is a tensor of TensorFlow, not an array", place, ADVICE)
             try:
                 array = np.asarray(value)
-            except ValueError as error:
+            except Exception as error:
                 reason = str(error).partition(". ")[0]
                 raise self._refusal(f"`{name}` is no array: {reason}", place) from error
             if array.dtype.name not in DTYPES:
@@ -137,12 +146,12 @@ class Python(Source):
             asked = Asked(f"example {number} of `{self.path}`", self.reader, time.monotonic())
             self.asked.append(asked)
             try:
-                example = next(examples, None)
+                example = next(examples, _END)
             except Exception as error:
                 raise RunError(failure(error, self.where(number))) from error
             finally:
                 self.asked.remove(asked)
-            if example is None:
+            if example is _END:
                 if number == 0:
                     # Otherwise empty passes would be repeated for ever.
                     raise self._refusal("gives no example when it is called again")

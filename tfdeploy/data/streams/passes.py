@@ -249,8 +249,11 @@ class Passes:
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
+        return self._size_after(self.steps)
+
+    def _size_after(self, steps: Sequence[Step]) -> int | None:
         count = self.source.count() if self.files is None else self.files.count
-        return size_of_pass(count, self.steps)
+        return size_of_pass(count, steps)
 
     def _records(self) -> Any:
         if self.files is None or not isinstance(self.source, FileSource):
@@ -286,12 +289,17 @@ class Passes:
         text = f"{seed}/{self.steps.index(shuffle)}"
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) % 2**31
 
+    def _buffer(self, shuffle: Shuffle) -> int:
+        """Return from how many examples one is drawn: TensorFlow takes memory for more than there are."""
+        there = self._size_after(self.steps[: self.steps.index(shuffle)])
+        return shuffle.buffer if there is None else min(shuffle.buffer, max(there, 1))
+
     def _order(self, dataset: Any, steps: Sequence[Step], epoch: Any) -> Any:
         for step in steps:
             match step:
                 case Shuffle():
                     seed = tf.add(tf.constant(self._base_seed(step), tf.int64), epoch)
-                    dataset = _shuffled(dataset, step.buffer, seed)
+                    dataset = _shuffled(dataset, self._buffer(step), seed)
                 case Take():
                     dataset = dataset.take(step.count)
                 case Skip():

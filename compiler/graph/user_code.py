@@ -74,7 +74,7 @@ def load_function(
         reason, advice = "this does not name a function", "write `module:function`"
         raise RunError(errors.python_function(where, reason=reason, advice=advice))
     try:
-        with _last_on_path(base), nullcontext() if lasting else _apart():
+        with _last_on_path(base), nullcontext() if lasting else _apart(), without_exit():
             module = _module(module_name, base)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module_name:
@@ -102,7 +102,7 @@ class UserCode:
     def running(self) -> Iterator[None]:
         """Turn every exception inside into a diagnostic at the step. Raises SpecError."""
         try:
-            with comparing_elements():
+            with comparing_elements(), without_exit():
                 yield
         except (SpecError, RunError, MemoryError):
             raise
@@ -257,6 +257,17 @@ def _last_on_path(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+@contextmanager
+def without_exit() -> Iterator[None]:
+    """Raise a RuntimeError if code of the user's ends the process, which would seem to have done its work."""
+    try:
+        yield
+    except SystemExit as stop:
+        if type(stop) is not SystemExit:  # a signal has ended it
+            raise
+        raise RuntimeError(f"it calls `sys.exit({stop.code!r})`").with_traceback(stop.__traceback__) from stop
 
 
 def failure(error: Exception, where: Where) -> Diagnostic:

@@ -21,7 +21,7 @@ from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.storage.weight_files import INSIDE, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from compiler.graph.tower.network.keras_scope import own_names, stateless
-from compiler.graph.user_code import load_function, plain_message
+from compiler.graph.user_code import load_function, plain_message, without_exit
 from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
 from dsl.files.regular import open_regular, system_reason
@@ -77,7 +77,8 @@ def read_model(source: str, *, allow_python: bool) -> Found:
         reason = reason.replace("no function", "no model and no function")
         raise _fault(source, f"{reason}{f'; {told.help}' if told.help else ''}") from fault
     try:
-        model = made if isinstance(made, keras.Model) else made()
+        with without_exit():
+            model = made if isinstance(made, keras.Model) else made()
     except Exception as fault:
         raise _fault(source, f"it raises {type(fault).__name__}: {plain_message(fault)}") from fault
     if not isinstance(model, keras.Model):

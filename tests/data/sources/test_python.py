@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from compiler.graph.user_code import without_exit
 from tests.patience import wait_until
+from tfdeploy.runtime.stop import Terminated
 
 WANTED = {"x": ("float32", (2,)), "y": ("int64", ())}
 
@@ -127,6 +129,16 @@ def test_what_tensorflow_has_made_elsewhere_is_no_example(reader: Any, text: str
     write(reader, f"import numpy as np\nimport tensorflow as tf\n{text}\n")
     found = reader.fault(call(reader), wanted={"x": ("float32", ())})
     assert (found.code, reason in found.message) == ("TFD714", True), found
+
+
+@pytest.mark.parametrize("text", ["sys.exit(0)", "def examples():\n    sys.exit(0)"])
+def test_code_that_ends_the_process_is_a_fault(reader: Any, text: str) -> None:
+    """It would seem to have done its work; a signal still ends the process."""
+    write(reader, f"import sys\n{text}\n")
+    found = reader.fault(call(reader), wanted=WANTED)
+    assert (found.code, "it calls `sys.exit(0)`" in found.message) == ("TFD714", True), found
+    with pytest.raises(Terminated), without_exit():
+        raise Terminated(143)
 
 
 def test_a_generator_without_further_examples_ends_in_a_message(reader: Any) -> None:

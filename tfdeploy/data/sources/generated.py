@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.session_options import helper_config
-from compiler.graph.user_code import failure, load_function
+from compiler.graph.user_code import failure, load_function, without_exit
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
@@ -59,7 +59,8 @@ class Python(Source):
 
     def _call(self) -> Any:
         try:
-            result = self.function(**self.arguments)
+            with without_exit():
+                result = self.function(**self.arguments)
         except Exception as error:
             raise RunError(failure(error, self.at(self.path))) from error
         if not isinstance(result, tf.data.Dataset | Iterable) or isinstance(result, Mapping | str | bytes):
@@ -93,7 +94,8 @@ class Python(Source):
 
     def _first_fields(self, result: Any) -> tuple[Field, ...]:
         try:
-            first = next(iter(result), _END)
+            with without_exit():
+                first = next(iter(result), _END)
         except Exception as error:
             raise RunError(failure(error, self.where(0))) from error
         if first is _END:

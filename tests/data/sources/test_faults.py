@@ -289,6 +289,14 @@ IMAGES = Faults(
             {"pictures/a/1.png": lambda: png(1), "pictures/b/1.png": lambda: png(1)},
             'images("pictures", [4, 6], classes = ["a"])',
         ),
+        "a class twice": Fault(
+            {"pictures/a/1.png": lambda: png(1)}, 'images("pictures", [4, 6], classes = ["a", "a"])'
+        ),
+        "no transparency": Fault(
+            {"pictures/a/1.jpg": lambda: jpeg(1)},
+            'images("pictures", [4, 6], 4)',
+            ("image = input(uint8, [4, 6, 4])",),
+        ),
         "a similar folder": Fault({"picture": None, "picturas": ""}),
     },
 )

@@ -83,7 +83,9 @@ class Images(Source):
                 )
         if wanted is None:
             return found
-        for name in wanted:
+        for at, name in enumerate(wanted):
+            if name in wanted[:at]:
+                self.given.refuse(f"has two labels for the folder `{name}`", "classes")
             if name not in found:
                 raise RunError(errors.missing(self.at(self.folder / name), folder=True))
         unnamed = sorted(set(found) - set(wanted))
@@ -249,6 +251,10 @@ class Images(Source):
             )
         if "too large" in reason:
             return errors.image(self.at(path), reason=f"the {kind} file is too large: {reason}")
+        if "support 4 channels" in reason:
+            return errors.image(
+                self.at(path), reason="a JPEG file has no transparency, as `channels = 4` wants"
+            )
         return errors.image(self.at(path), reason=f"the {kind} file is damaged or was cut off: {reason}")
 
 

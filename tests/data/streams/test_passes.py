@@ -6,10 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from dsl import ir
+from dsl.diagnostics import RunError
 from tfdeploy.data import Field, Stream, StreamOptions
 from tfdeploy.data.streams.order import Shard
 from tfdeploy.data.streams.passes import Examples, Passes, size_of_pass, steps_of
@@ -93,6 +95,37 @@ def test_a_buffer_takes_no_more_than_there_is(reader: Any, numbers: Numbers) -> 
     ]
     assert found[0] == found[1]
     assert sorted(found[0][:9]) == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [("csv", "emptied"), ("csv", "shorter"), ("csv", "gone"), ("npz", "emptied"), ("npz", "gone")],
+)
+def test_files_that_change_end_the_reading(reader: Any, kind: str, change: str) -> None:
+    """Passes without examples would follow each other for ever."""
+    path = reader.base / f"n.{kind}"
+
+    def write(count: int) -> None:
+        if kind == "npz":
+            np.savez(path, n=np.arange(count))
+        else:
+            path.write_text("n\n" + "".join(f"{each}\n" for each in range(count)))
+
+    write(9)
+    read = {"n": "n"}
+    transforms = reader.call("skip", 3), reader.call("shuffle", 4)
+    stream = reader.open(reader.call(kind, path.name, **read), *transforms, wanted={"n": ("int64", ())})
+    stream.check()
+    assert stream.size == 6
+    write(2)
+    if change == "emptied":
+        path.write_bytes(b"")
+    elif change == "gone":
+        path.unlink()
+    with pytest.raises((tf.errors.OpError, RunError)) as caught:
+        reader.batches(stream, 4, repeat=True, most=3)
+    found = stream.explain(caught.value)
+    assert found.diagnostic.code in {"TFD702", "TFD703", "TFD710"}, found
 
 
 def test_the_seed_of_a_shuffle_is_the_same_in_every_version() -> None:

@@ -29,7 +29,7 @@ from dsl.errors.data import Where
 from dsl.files.regular import open_regular, system_reason
 from tfdeploy.data.arguments import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
-from tfdeploy.data.sources.files import DataFile, fault_within, name_of
+from tfdeploy.data.sources.files import DataFile, fault_within, name_of, size_of
 
 LOCAL_HEADER = 30
 """Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
@@ -37,7 +37,10 @@ LOCAL_HEADER = 30
 TEXT = "SU"
 """The kinds of NumPy's dtypes that hold text: bytes and Unicode."""
 
-MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error)
+MEMBER_FAULTS = (
+    *(EOFError, KeyError, OSError, RuntimeError, ValueError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
 """What reading a zip file of unknown contents may raise."""
 
 
@@ -256,7 +259,7 @@ class Npz(Source):
             pieces = tf.data.Dataset.from_generator(lambda: self._pieces(array), output_signature=signature)
             return pieces.unbatch()
         end = array.offset + array.length * array.record_bytes
-        footer = self.archive.path.stat().st_size - end
+        footer = size_of(self.archive.path, self.span) - end
         return tf.data.FixedLengthRecordDataset(
             name_of(self.archive.path), array.record_bytes, array.offset, footer, buffer_size=1 << 20
         )
@@ -293,6 +296,9 @@ class Npz(Source):
             fault = self.archive.damage(array)
             if fault is not None:
                 return fault
+            if self.archive.array(array.name) != array:
+                where = self.at(self.archive.path, f"array `{array.name}`")
+                return errors.damaged(where, reason="it has changed since it was opened")
         return super().fault(index, reason)
 
 

@@ -169,9 +169,9 @@ class Stream:
             return RunError(self.source.fault_of_all(small_graphs.reason_of(error))) if told else None
         try:
             found = self._first_bad()
+            return None if found is None else RunError(self._fault(*found))
         except RunError as fault:
             return fault
-        return None if found is None else RunError(self._fault(*found))
 
     def in_order(self, size: int, used: int | None = None, start: int = 0) -> Any:
         """Return the examples that may be used, in the order of the files, as batches of the current graph.
@@ -350,6 +350,10 @@ class Stream:
     def _emptied(self, reader: str) -> Diagnostic:
         """Return the diagnostic about a pass that has no example for a reader, though the first one had."""
         whom = f" for {reader}" if reader else ""
+        if not self.source.unrepeatable:
+            return errors.empty(
+                self._where, what=f"there is no example{whom} any more: the files have changed"
+            )
         reason = f"gives no example{whom} when it is called again"
         return errors.python_function(evolve(self.source.where(0), place=""), reason=reason)
 

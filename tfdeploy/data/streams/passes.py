@@ -375,17 +375,8 @@ class Passes:
 
     def _passes(self, fixed: Any, epoch: Any, skip: Any) -> Any:
         """Return pass after pass from number `epoch` on, without the first `skip` records of that one."""
-        cached, after = self._split()
-        kept = [each for each in after if not isinstance(each, Change | Shuffle | Bucket)]
 
         def one_pass(number: Any) -> Any:
-            if not cached and not self.source.unrepeatable:  # files may have changed since they were counted
-                some = self._order(fixed, kept, number).take(1)
-                found = some.reduce(tf.constant(False), without_autograph(lambda *_: tf.constant(True)))
-                with tf.control_dependencies(
-                    [tf.debugging.Assert(found, [f"{EMPTY} {self.options.reader}"])]
-                ):
-                    number = tf.identity(number)
             first = tf.equal(number, tf.convert_to_tensor(epoch, tf.int64))
             skipped = tf.where(first, tf.convert_to_tensor(skip, tf.int64), tf.constant(0, tf.int64))
             return self._pass(fixed, number).skip(skipped)

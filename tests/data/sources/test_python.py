@@ -131,10 +131,17 @@ def test_what_tensorflow_has_made_elsewhere_is_no_example(reader: Any, text: str
     assert (found.code, reason in found.message) == ("TFD714", True), found
 
 
-@pytest.mark.parametrize("text", ["sys.exit(0)", "def examples():\n    sys.exit(0)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sys.exit(0)",
+        "def examples():\n    sys.exit(0)",
+        "def examples():\n    yield {'x': np.zeros(2, 'f'), 'y': 1}\n    sys.exit(0)",
+    ],
+)
 def test_code_that_ends_the_process_is_a_fault(reader: Any, text: str) -> None:
     """It would seem to have done its work; a signal still ends the process."""
-    write(reader, f"import sys\n{text}\n")
+    write(reader, f"import sys\nimport numpy as np\n{text}\n")
     found = reader.fault(call(reader), wanted=WANTED)
     assert (found.code, "it calls `sys.exit(0)`" in found.message) == ("TFD714", True), found
     with pytest.raises(Terminated), without_exit():

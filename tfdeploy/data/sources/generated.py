@@ -148,7 +148,8 @@ class Python(Source):
             asked = Asked(f"example {number} of `{self.path}`", self.reader, time.monotonic())
             self.asked.append(asked)
             try:
-                example = next(examples, _END)
+                with without_exit():
+                    example = next(examples, _END)
             except Exception as error:
                 raise RunError(failure(error, self.where(number))) from error
             finally:

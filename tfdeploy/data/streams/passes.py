@@ -42,6 +42,8 @@ READ_AHEAD = 16
 
 EMPTY = "a pass has no example for"
 """How the fault of a pass without examples begins, before the name of who reads it."""
+LOOK_EVERY = 64
+"""After how many passes files are looked at again: those that were emptied would be read for ever."""
 
 
 Step = Transform | Shard
@@ -375,8 +377,20 @@ class Passes:
 
     def _passes(self, fixed: Any, epoch: Any, skip: Any) -> Any:
         """Return pass after pass from number `epoch` on, without the first `skip` records of that one."""
+        cached, after = self._split()
+        kept = [each for each in after if not isinstance(each, Change | Shuffle | Bucket)]
+
+        def checked(number: Any) -> Any:
+            """Return the number; fail if there is no record any more, because files have changed."""
+            some = self._order(fixed, kept, number).take(1)
+            found = some.reduce(tf.constant(False), without_autograph(lambda *_: tf.constant(True)))
+            with tf.control_dependencies([tf.debugging.Assert(found, [f"{EMPTY} {self.options.reader}"])]):
+                return tf.identity(number)
 
         def one_pass(number: Any) -> Any:
+            if not cached and not self.source.unrepeatable:
+                due = tf.equal(tf.math.floormod(number, LOOK_EVERY), LOOK_EVERY - 1)
+                number = tf.cond(due, lambda: checked(number), lambda: tf.identity(number))
             first = tf.equal(number, tf.convert_to_tensor(epoch, tf.int64))
             skipped = tf.where(first, tf.convert_to_tensor(skip, tf.int64), tf.constant(0, tf.int64))
             return self._pass(fixed, number).skip(skipped)

@@ -350,6 +350,10 @@ class Stream:
     def _emptied(self, reader: str) -> Diagnostic:
         """Return the diagnostic about a pass that has no example for a reader, though the first one had."""
         whom = f" for {reader}" if reader else ""
+        if not self.source.unrepeatable:
+            return errors.empty(
+                self._where, what=f"there is no example{whom} any more: the files have changed"
+            )
         reason = f"gives no example{whom} when it is called again"
         return errors.python_function(evolve(self.source.where(0), place=""), reason=reason)
 

@@ -139,6 +139,7 @@ TYPES: Mapping[str, Rule] = {
     "ResourceGather": _gathered,
     "SelectV2": lambda inputs, _: [(inputs[1].dtype, inputs[1].shape)],
     "Shape": _shape,
+    "Sign": _same,
     "Size": _always(("int32", ())),
     "SplitV": _split,
     "Stage": _always(),

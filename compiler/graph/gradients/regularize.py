@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from inspect import unwrap
 
 import keras
@@ -73,8 +72,7 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     weight = own.read(whole.copies[read].tensor) if given is None else given
     late = assembly.plan.update.recompute is not None
     waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()
-    told = {"owner": regularizer, "kind": "slope", "ended_after": waits, "needed_only": True}
-    slope = write_traced(own, partial(_slope_of, regularizer), weight, **told)
+    slope = _slope(own, regularizer, weight, waits)
     if slope is None:
         return gradient
     if isinstance(variable, VariablePart):
@@ -152,34 +150,41 @@ def _penalty(at: Spot, variable: GraphVariable, weight: Tensor) -> Tensor:
     return write_traced(at, penalty, weight, owner=regularizer)
 
 
-def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:
-    """Return the gradient of a regularizer.
+def _slope(
+    at: Spot, regularizer: Callable[[tf.Tensor], tf.Tensor], weight: Tensor, waits: Sequence[str]
+) -> Tensor | None:
+    """Write the gradient of a regularizer, whose last op waits for others; None if there is no gradient.
 
     Those of sums of absolute values and of squares are written out, because TensorFlow's gradient of a sum
     first makes a tensor of equal numbers, as large as the weight. They are the same bit for bit.
     """
-    own = unwrap(regularizer)
-    terms = _TERMS.get(type(own), ())
-    factors = [(tf.get_static_value(getattr(own, name)), slope) for name, slope in terms]
-    if not terms or any(factor is None for factor, _ in factors):
-        return tf.gradients(regularizer(weight), weight)[0]
-    found = [slope(weight, float(factor)) for factor, slope in factors]
-    return found[0] if len(found) == 1 else tf.add(*found, name="slope")
+    own, end = unwrap(regularizer), at.waiting(waits) if waits else at
+    names = _TERMS.get(type(own), ())
+    factors = {name: tf.get_static_value(getattr(own, name)) for name in names}
+    if not names or None in factors.values():
+        found: Tensor | None = write_traced(
+            at,
+            lambda value: tf.gradients(regularizer(value), value)[0],
+            weight,
+            owner=regularizer,
+            kind="slope",
+            ended_after=waits,
+            needed_only=True,
+        )
+        return found
+    terms = list[tuple[Tensor, Tensor]]()
+    for name, factor in factors.items():
+        base, times = (weight, 2) if name == "l2" else (at.op("Sign", "sign", weight)[0], 1)
+        number = times * float(factor)
+        terms.append((base, at.writer.constant(f"{at.scope}/{name}", number, weight.dtype, at.placed)))
+    if len(terms) == 1:
+        return end.op("Mul", "slope", *terms[0])[0]
+    return end.op("AddV2", "slope", *(at.op("Mul", "mul", *each)[0] for each in terms))[0]
 
 
-def _of_absolute_values(weight: tf.Tensor, factor: float) -> tf.Tensor:
-    return tf.multiply(tf.sign(weight), tf.constant(factor, weight.dtype, name="l1"), name="slope")
-
-
-def _of_squares(weight: tf.Tensor, factor: float) -> tf.Tensor:
-    return tf.multiply(weight, tf.constant(2 * factor, weight.dtype, name="twice_l2"), name="slope")
-
-
-_Terms = tuple[tuple[str, Callable[[tf.Tensor, float], tf.Tensor]], ...]
-_L1, _L2 = ("l1", _of_absolute_values), ("l2", _of_squares)
-_TERMS: dict[type, _Terms] = {
-    keras.regularizers.L1: (_L1,),
-    keras.regularizers.L2: (_L2,),
-    keras.regularizers.L1L2: (_L1, _L2),
+_TERMS: Mapping[type, Sequence[str]] = {
+    keras.regularizers.L1: ("l1",),
+    keras.regularizers.L2: ("l2",),
+    keras.regularizers.L1L2: ("l1", "l2"),
 }
 """Regularizers of Keras that are sums, with the attributes that are the factors of these sums."""

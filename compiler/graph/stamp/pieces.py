@@ -60,12 +60,8 @@ class PieceWriter:
         """The axis along which the weight is cut."""
         return self.shards[0].axis
 
-    def join(self, name: str) -> Tensor:
-        """Write the read of the whole weight."""
-        reads = [
-            self.writer.read(f"{name}/shard_{shard.number}", each.variable.tensor, placed)
-            for shard, each, placed in zip(self.shards, self.source.sources, self.beside, strict=True)
-        ]
+    def join(self, name: str, reads: Sequence[Tensor]) -> Tensor:
+        """Write the whole weight, of which the pieces have been read."""
         if not self.shards[0].flat:
             return self.writer.concat(name, reads, self.axis, self.tower)
         line = reads[0]  # a variable with fewer elements than clones may be a single part

@@ -28,6 +28,7 @@ from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
+from compiler.shards import Shard
 from compiler.step.record import Role, Rows, Tensor, Use, Value
 from compiler.step.writer import StepWriter
 from compiler.topology import Device
@@ -138,7 +139,7 @@ def stamp(
     gather: Gather | None = None,
 ) -> list[StampedTower]:
     """Write templates into a graph; `gather` exchanges moments with towers in the graphs of other workers."""
-    writer = ledger.writer("aggregate")
+    writer, pieces = ledger.writer("aggregate"), dict[str, Tensor]()
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []
     for template, bindings in stamps:
@@ -147,7 +148,7 @@ def stamp(
             layout = known[id(template)] = Layout(template, usage_of(template), rulebook, staged)
             if staged:
                 require_pipeline(ledger.plan, layout.stages(bindings.tower))
-        writers.append(_Writer(known[id(template)], bindings, ledger, writer))
+        writers.append(_Writer(known[id(template)], bindings, ledger, writer, pieces))
     meetings = _meetings(writers)
     stamped = [writer.write(meetings) for writer in writers]
     by_tower = {id(each.tower): each for each in stamped}
@@ -172,6 +173,9 @@ class _Writer:
     bindings: Bindings
     ledger: Ledger
     writer: StepWriter
+    # The pieces that have been read, by the names of their variables: once for all towers, because there may
+    # be very many of both.
+    pieces: dict[str, Tensor]
     places: TowerPlaces = field(init=False)
     names: dict[str, str] = field(init=False)  # of the template's nodes: names in the graph
     given: dict[str, Tensor] = field(factory=dict)  # by port, or by a gather that is written otherwise
@@ -285,14 +289,23 @@ class _Writer:
     def _read(self, weight: str, source: WeightSource | CutSource) -> Tensor:
         name, writer = self.bindings.tower.op_name(f"{weight}/read"), self.of("read")
         if isinstance(source, CutSource):
-            reads: dict[int | None, str] = {
-                each.number: f"{name}/shard_{each.number}" for each in source.shards
-            }
+            values = [*map(self._read_piece, source.shards, source.sources)]
+            numbers: list[int | None] = [each.number for each in source.shards]
+            reads = dict(zip(numbers, (each.op for each in values), strict=True))
             self.read_by.setdefault(weight, []).append(reads)
-            return self._pieces(source, writer).join(name)
+            return self._pieces(source, writer).join(name, values)
         self.read_by.setdefault(weight, []).append({None: name})
         read = writer.read(name, source.variable.tensor, self.layout.beside(weight, source.placed))
         return self._riding(weight, source, read) or read
+
+    def _read_piece(self, shard: Shard, source: WeightSource) -> Tensor:
+        handle, role = source.variable.tensor, self.bindings.role
+        if handle.op not in self.pieces:
+            name = f"{handle.op}/read"
+            name = self.writer.unique(self.bindings.tower.op_name(name) if role else name)
+            beside = self.layout.beside(shard.name, source.placed)
+            self.pieces[handle.op] = self.writer.on(role or "read").read(name, handle, beside)
+        return self.pieces[handle.op]
 
     def _riding(self, weight: str, source: WeightSource, read: Tensor) -> Tensor | None:
         """Let a small weight of a server come with rows of a table from there, if the tower looks up any.

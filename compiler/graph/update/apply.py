@@ -327,4 +327,5 @@ def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[str
     scores = assembly.score_reads.get(variable.copies[copy].name, [])
     shard = variable.info.shard
     number = None if shard is None else shard.number
-    return [read for each in readers for read in each.reads(variable.weight, number)] + scores
+    reads = (read for each in readers for read in each.reads(variable.weight, number))
+    return [*dict.fromkeys(reads), *scores]  # of a piece, several towers have the same

@@ -65,4 +65,6 @@ def group_ranks(devices: Sequence[Device], size: int | None) -> list[list[int]]:
     hosts = gathered((device.host, device) for device in dict.fromkeys(devices))
     width = size if size is not None else PAIR if len(hosts) == 1 else len(devices)
     groups = [there[at : at + width] for there in hosts.values() for at in range(0, len(there), width)]
-    return [[rank for rank, device in enumerate(devices) if device in group] for group in groups]
+    group_of = {device: number for number, group in enumerate(groups) for device in group}
+    ranks = gathered((group_of[device], rank) for rank, device in enumerate(devices))
+    return [ranks[number] for number in range(len(groups))]

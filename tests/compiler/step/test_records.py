@@ -91,6 +91,7 @@ def updated(bench: Bench, value: Tensor, handle: Tensor) -> None:
     """Write updates of a variable that take turns, a quotient, a staging area, and a part of a tensor."""
     at = Spot(bench.writer, "updated", bench.homes[0])
     at.op("DivNoNan", "quotient", value, *at.op("Reciprocal", "inverse", value))
+    at.op("Sign", "sign", value)
     turn = take_turn(at, "held", contested=True, after=[value])
     (now,) = at.op("Timestamp", "now")
     inside = Spot(bench.writer, "updated", bench.homes[1]).waiting([*turn.taken, now.op])

@@ -49,18 +49,20 @@ def measured_peaks(training: Training) -> dict[str, int]:
 def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
     """At most a seventh less; for the devices of towers at most two fifths more.
 
-    In which order ops run differs from step to step, and so does the peak: three steps are measured.
+    In which order ops run differs from step to step and from tower to tower, and so does the peak: three
+    steps are measured, of towers that are alike.
     """
     spec = grammar.load(EXAMPLES / f"{name}.tfdeploy")
     with Training(spec, made_up(spec, inputs), emulate=True) as training:
         training.steps(2)
         peaks = [measured_peaks(training) for _ in range(3)]
         memory = forecast_memory(training.compiled.step)
-        for device in map_placement(training.compiled, memory=memory).devices:
-            found = [each[device.device] for each in peaks]
-            assert device.step_bytes >= 0.85 * min(found)
+        devices = map_placement(training.compiled, memory=memory).devices
+        most = max(each[device.device] for each in peaks for device in devices if device.ref in towers)
+        for device in devices:
+            assert device.step_bytes >= 0.85 * min(each[device.device] for each in peaks)
             if device.ref in towers:  # one process shares what real devices would each have a copy of
-                assert device.step_bytes <= 1.4 * max(found)
+                assert device.step_bytes <= 1.4 * most
 
 
 @pytest.mark.full

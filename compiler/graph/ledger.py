@@ -18,6 +18,7 @@ from compiler.graph.nodes import import_nodes, write_nodes
 from compiler.graph.step_records import ops_of
 from compiler.plan import Plan
 from compiler.reasons import Placed
+from compiler.step.edges import Edges
 from compiler.step.record import Entered, Entry, Op, Role, Tensor, Use
 from compiler.step.writer import Names, StepWriter
 
@@ -64,9 +65,14 @@ class Ledger:
         return self._entries
 
     @cached_property
+    def edges(self) -> Edges:
+        """All ops and the tensors between them, once everything is written."""
+        return ops_of(self.written)
+
+    @cached_property
     def ops(self) -> Mapping[str, Op]:
         """All ops by name, once everything is written."""
-        return ops_of(self.written)
+        return {op.name: op for op in self.edges.ops}
 
     def unique(self, name: str) -> str:
         """Return a name that nothing has yet: the wanted one, or one with a number after it."""

@@ -20,7 +20,7 @@ def step_of(compiled: CompiledGraph) -> Step:
     """Return the step of a graph."""
     places, exchange = list(shared_places(compiled)), compiled.exchange
     with collector_paused():
-        ops = _owned(compiled, compiled.ledger.ops)
+        ops, written = _owned(compiled, compiled.ledger.ops), compiled.ledger.ops
     return Step(
         compiled.plan,
         ops,
@@ -30,6 +30,7 @@ def step_of(compiled: CompiledGraph) -> Step:
         crossings=() if exchange is None else exchange.crossings,
         abroad=frozenset() if exchange is None else exchange.abroad,
         everyone=lambda: tuple(each.step for each in compiled.everyone()),
+        edges=compiled.ledger.edges if ops is written else None,
     )
 
 

@@ -2,100 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from heapq import heappop, heappush
-from itertools import chain, count
-from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.fragments import made_by
 from compiler.reasons import Placed, Reason
+from compiler.step.edges import Edges, in_order
 from compiler.step.record import Fragment, Op, Shape, Tensor, Use
 from compiler.topology import Device
 
 
-def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
-    """Return ops by name, in the order in which TensorFlow has them."""
-    found: dict[str, Op] = {}
+def ops_of(written: Iterable[Op | Use]) -> Edges:
+    """Return ops in the order in which TensorFlow has them, with the tensors between them."""
+    found = list[Op]()
     for each in written:
         if isinstance(each, Op):
-            found[each.name] = each
+            found.append(each)
         else:
-            found.update([(op.name, op) for op in used_ops(each)])
-    return _in_order(found)
-
-
-_MAKER, _INPUTS = attrgetter("op"), attrgetter("inputs")
-
-
-def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
-    """Return ops as they were written, but each after all that it takes and waits for."""
-    late = _late(ops)
-    users: dict[str, list[str]] = {}  # of what is not there yet, those that were written before it
-    missing: dict[str, int] = {}
-    numbers: dict[str, int] = {}
-    found: dict[str, Op] = {}
-
-    def add(first: str) -> None:
-        """Add an op, and those that were written too early and may come now."""
-        ready = [(0, first)]
-        while ready:
-            _, name = heappop(ready)
-            found[name] = ops[name]
-            for each in users.pop(name, ()):
-                missing[each] -= 1
-                if not missing[each]:
-                    heappush(ready, (numbers[each], each))
-
-    for at, (name, op) in enumerate(ops.items()):
-        needed = _lacking(op, ops, found) if name in late else ()
-        if needed:
-            numbers[name], missing[name] = at, len(needed)
-            for each in needed:
-                users.setdefault(each, []).append(name)
-        elif name in users:
-            add(name)
-        else:
-            found[name] = op
-    return found
-
-
-def _late(ops: Mapping[str, Op]) -> Collection[str]:
-    """Return the names of ops that may have to come later, because they need what was written after them.
-
-    Those that only need something of which that is true are among them.
-    """
-    names, records = [*ops], [*ops.values()]
-    numbers = dict(zip(names, count(), strict=False))
-    takes = [*map(_INPUTS, records)]
-    before = np.fromiter(map(numbers.__getitem__, map(_MAKER, chain.from_iterable(takes))), np.int32)
-    after = np.repeat(np.arange(len(names), dtype=np.int32), np.fromiter(map(len, takes), np.int32))
-    waits = [(at, numbers[each]) for at, op in enumerate(records) if op.waits for each in op.waits]
-    more = np.array(waits, np.int32).reshape(-1, 2).T
-    after, before = np.concatenate((after, more[0])), np.concatenate((before, more[1]))
-    late, new = np.zeros(len(names), bool), after[before > after]
-    while len(new):
-        late[new] = True
-        new = after[late[before] & ~late[after]]
-    return {names[at] for at in np.flatnonzero(late).tolist()}
-
-
-def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> Collection[str]:
-    """Return the names of what an op takes and waits for that is not there yet."""
-    before = [each.op for each in op.inputs if each.op not in found]
-    before += [each for each in op.waits if each not in found]
-    if not before:
-        return before
-    if op.type == "Merge":  # which begins before the first iteration has ended
-        before = [each for each in before if ops[each].type != "NextIteration"]
-    return set(before)
+            found += used_ops(each)
+    return in_order(found)
 
 
 _NOWHERE = Placed(Device("cpu", 0), Reason("", "default"))

@@ -7,6 +7,8 @@ and is followed in a tenth of the time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from heapq import heappop, heappush
 from itertools import accumulate, chain, count
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from compiler.figures import gathered
 from compiler.step.record import Op, Tensor, bytes_of
 
 Numbers: TypeAlias = NDArray[Any]
@@ -28,6 +31,7 @@ class Edges:
         ops: The ops.
         numbers: The number of each op, by its name.
         homes: The number of the device of each op.
+        types: A number for the type of each op; `are` knows it.
         made: The tensors, in the order of the ops that make them.
         first: The number of the first tensor that each op makes, and at the end that of all tensors.
         makers: The op that makes each tensor.
@@ -42,6 +46,7 @@ class Edges:
     ops: Sequence[Op] = field(repr=False)
     numbers: Mapping[str, int] = field(init=False, repr=False)
     homes: Numbers = field(init=False, repr=False)
+    types: Numbers = field(init=False, repr=False)
     made: Sequence[Tensor] = field(init=False, repr=False)
     first: Numbers = field(init=False, repr=False)
     makers: Numbers = field(init=False, repr=False)
@@ -51,7 +56,6 @@ class Edges:
     takers: Numbers = field(init=False, repr=False)
     waiters: Numbers = field(init=False, repr=False)
     awaited: Numbers = field(init=False, repr=False)
-    _types: Numbers = field(init=False, repr=False)
     _type_numbers: dict[str, int] = field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -60,7 +64,7 @@ class Edges:
         self.homes = _array(map(_ORDINAL, ops))
         kinds = [*map(_TYPE, ops)]
         types |= zip(dict.fromkeys(kinds), count(), strict=False)
-        self._types = _array(map(types.__getitem__, kinds))
+        self.types = _array(map(types.__getitem__, kinds))
         self.made = [*chain.from_iterable(map(_OUTPUTS, ops))]
         sizes = map(bytes_of, map(_DTYPE, self.made), map(_SHAPE, self.made))
         self.bytes = _array((-1 if each is None else each for each in sizes), np.int64)
@@ -72,9 +76,30 @@ class Edges:
         waits = [(at, numbers[each]) for at, op in enumerate(ops) if op.waits for each in op.waits]
         self.waiters, self.awaited = np.array(waits, np.int32).reshape(-1, 2).T
 
+    def arranged(self, order: Numbers) -> Edges:
+        """Return the same for the ops in another order.
+
+        Args:
+            order: Their numbers in that order.
+        """
+        found = copy(self)
+        found.ops = [self.ops[at] for at in order.tolist()]
+        found.numbers = dict(zip(map(_NAME, found.ops), count(), strict=False))
+        found.homes, found.types = self.homes[order], self.types[order]
+        found.made = [*chain.from_iterable(map(_OUTPUTS, found.ops))]
+        found.first, found.makers, tensors = _rearranged(self.first, order)
+        found.begin, found.takers, inputs = _rearranged(self.begin, order)
+        found.bytes = self.bytes[tensors]
+        found.taken = _places(tensors)[self.taken[inputs]]
+        ranks = _places(order)
+        waiters, awaited = ranks[self.waiters], ranks[self.awaited]
+        by_waiter = np.argsort(waiters, kind="stable")
+        found.waiters, found.awaited = waiters[by_waiter], awaited[by_waiter]
+        return found
+
     def are(self, *types: str) -> Numbers:
         """Return whether each op is of one of some types."""
-        return np.isin(self._types, [self._type_numbers.get(each, -1) for each in types])
+        return np.isin(self.types, [self._type_numbers.get(each, -1) for each in types])
 
     def chosen(self, ops: Numbers) -> list[Op]:
         """Return some of the ops, in their order."""
@@ -105,6 +130,84 @@ class Edges:
             reached = before.from_(reached)
         found[out] = False
         return found
+
+
+def in_order(written: Sequence[Op]) -> Edges:
+    """Return ops as they were written, but each after all that it takes and waits for.
+
+    Args:
+        written: The ops.
+    """
+    edges = Edges(written)
+    late = _late(edges)
+    return edges.arranged(_order(edges, late)) if late else edges
+
+
+def _late(edges: Edges) -> list[int]:
+    """Return the ops that may have to come later, because they need what was written after them.
+
+    Those that only need something of which that is true are among them.
+    """
+    after = np.concatenate((edges.takers, edges.waiters))
+    before = np.concatenate((edges.makers[edges.taken], edges.awaited))
+    late, new = np.zeros(len(edges.ops), bool), after[before > after]
+    while len(new):
+        late[new] = True
+        new = after[late[before] & ~late[after]]
+    found: list[int] = np.flatnonzero(late).tolist()
+    return found
+
+
+def _order(edges: Edges, late: Sequence[int]) -> Numbers:
+    """Return the ops in an order in which each comes after all that it needs, of which some may be late.
+
+    What has waited comes right after the last op for which it did.
+    """
+    awaits = gathered(zip(edges.waiters.tolist(), edges.awaited.tolist(), strict=True))
+    users: dict[int, list[int]] = {}  # of what is not there yet, those that were written before it
+    missing: dict[int, int] = {}  # what each of those lacks that are not there at their own place
+    following: dict[int, list[int]] = {}  # what comes right after an op
+
+    def came(first: int) -> list[int]:
+        """Return the ops that may come after one, because it was the last that they lacked."""
+        found, ready = list[int](), [first]
+        while ready:
+            number = heappop(ready)
+            found.append(number)
+            for each in users.pop(number, ()):
+                missing[each] -= 1
+                if not missing[each]:
+                    del missing[each]
+                    heappush(ready, each)
+        return found[1:]
+
+    candidates, ahead = frozenset(late), [*late]  # the ops to look at, in their order
+    while ahead:
+        at = heappop(ahead)
+        needed = _needed(edges, at, awaits.get(at, ())) if at in candidates else ()
+        lacking = {each for each in needed if each > at or each in missing}
+        if lacking:
+            missing[at] = len(lacking)
+            for each in lacking:
+                if each not in users and each not in candidates:
+                    heappush(ahead, each)
+                users.setdefault(each, []).append(at)
+        elif at in users:
+            following[at] = came(at)
+    moved = [*chain.from_iterable(following.values())]
+    kept = np.delete(np.arange(len(edges.ops), dtype=np.int32), moved)
+    before = np.repeat([*following], [*map(len, following.values())])
+    order: Numbers = np.insert(kept, np.searchsorted(kept, before, side="right"), moved)
+    return order
+
+
+def _needed(edges: Edges, number: int, awaited: Iterable[int]) -> set[int]:
+    """Return what an op takes or waits for."""
+    taken = edges.taken[edges.begin[number] : edges.begin[number + 1]]
+    found = {*edges.makers[taken].tolist(), *awaited}
+    if edges.ops[number].type == "Merge":  # which begins before the first iteration has ended
+        return {each for each in found if edges.ops[each].type != "NextIteration"}
+    return found
 
 
 @define(eq=False)
@@ -153,6 +256,25 @@ def distinct(numbers: Numbers) -> Numbers:
 
 def _array(numbers: Iterable[int], dtype: Any = np.int32) -> Numbers:
     return np.fromiter(numbers, dtype)
+
+
+def _rearranged(begin: Numbers, order: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Put the things of each op into another order of ops.
+
+    Returns:
+        Where those of each op begin, the op of each thing, and the number that it had before.
+    """
+    counts = np.diff(begin)[order]
+    now = np.concatenate(([0], np.cumsum(counts, dtype=np.int32)), dtype=np.int32)
+    before = np.repeat(begin[:-1][order] - now[:-1], counts) + np.arange(now[-1], dtype=np.int32)
+    return now, np.repeat(np.arange(len(order), dtype=np.int32), counts), before
+
+
+def _places(order: Numbers) -> Numbers:
+    """Return where each number is in an order."""
+    found = np.empty_like(order)
+    found[order] = np.arange(len(order), dtype=order.dtype)
+    return found
 
 
 def _grouped(things: Iterable[Sequence[Any]]) -> tuple[Numbers, Numbers]:

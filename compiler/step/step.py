@@ -96,11 +96,12 @@ class Step:
     crossings: tuple[Crossing, ...] = field(default=(), kw_only=True, repr=False)
     abroad: frozenset[str] = field(default=frozenset(), kw_only=True, repr=False)
     _everyone: Callable[[], tuple[Step, ...]] = field(default=tuple, kw_only=True, repr=False)
+    _edges: Edges | None = field(default=None, kw_only=True, repr=False)
 
     @cached_property
     def edges(self) -> Edges:
         """What takes what, as numbers."""
-        return Edges([*self.ops.values()])
+        return Edges([*self.ops.values()]) if self._edges is None else self._edges
 
     @cached_property
     def runs(self) -> Numbers:

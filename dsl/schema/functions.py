@@ -21,7 +21,7 @@ hierarchical: gradients are summed in each group of devices, and then between th
   size = none: int[1,)? -- devices in a group; default: those of a task
 ring: all-reduce in a ring: every device passes chunks to the next one
 shuffle: every gradient is split into parts that are summed on different devices
-  shards = none: int[1,)? -- how many parts; default: one for each clone
+  shards = none: int[1,)? -- how many parts; default: up to one for each clone
 collective: TensorFlow's CollectiveReduce
 """)
 COMPRESSIONS = functions("""

@@ -97,6 +97,18 @@ Aggregation: TypeAlias = Callable[[Reduction], list[Value]]
 
 # --- values cut into pieces, which are summed in different places -----------------------------------------
 
+FEW_PIECES = 8
+LEAST_BYTES = 1 << 10
+"""The fewest bytes of a piece, on average, if there are more than a few: every clone sends each by itself."""
+
+
+def pieces_for(reduction: Reduction) -> int:
+    """Return into how many pieces values are cut at most, unless the spec says it: one for each clone."""
+    value, clones = reduction.values[0], len(reduction.values)
+    if isinstance(value, Rows):
+        return clones
+    return min(clones, max(FEW_PIECES, (value.bytes or 0) // LEAST_BYTES))
+
 
 def cut(reduction: Reduction, rank: int, count: int) -> list[Value]:
     """Return at most `count` pieces of the value of a clone: ranges of its elements, or rows by remainders.

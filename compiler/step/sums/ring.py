@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.step.record import Value
-from compiler.step.sums.base import Reduction, cut, glue
+from compiler.step.sums.base import Reduction, cut, glue, pieces_for
 
 
 def ring(reduction: Reduction) -> list[Value]:
@@ -18,8 +18,9 @@ def ring(reduction: Reduction) -> list[Value]:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
     if reduction.owner is not None:
         return [_passed_on(reduction, reduction.owner)]
+    count = pieces_for(reduction)
     # by number; small values have fewer pieces than there are clones
-    pieces = [dict(enumerate(cut(reduction, rank, size))) for rank in range(size)]
+    pieces = [dict(enumerate(cut(reduction, rank, count))) for rank in range(size)]
     for tick in range(size - 1):
         for rank in range(size):
             piece, before = (rank - 1 - tick) % size, (rank - 1) % size

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from compiler.step.record import Value
-from compiler.step.sums.base import Reduction, cut, glue
+from compiler.step.sums.base import Reduction, cut, glue, pieces_for
 
 
 def shuffle(reduction: Reduction, shards: int | None = None) -> list[Value]:
-    """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn.
+    """Sum `shards` ranges, by default one for each clone or fewer, on the devices of the clones in turn.
 
     If each clone needs the sum of its own part, the parts are the ranges, and each is summed by its clone.
 
     Args:
-        shards: The number of ranges into which each value is cut, or None for one for each clone.
+        shards: The number of ranges into which each value is cut, or None for `pieces_for`.
 
     Returns:
         The sum on each of the devices that need it, in their order.
@@ -22,7 +22,8 @@ def shuffle(reduction: Reduction, shards: int | None = None) -> list[Value]:
         return [reduction.add(reduction.destinations[0], reduction.values, "sum")]
     if size == 1:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
-    pieces = [cut(reduction, rank, shards or size) for rank in range(size)]
+    count = shards or pieces_for(reduction)
+    pieces = [cut(reduction, rank, count) for rank in range(size)]
     sums = [
         reduction.add(reduction.homes[(reduction.number + at) % size], shard, f"shard_{at}")
         for at, shard in enumerate(zip(*pieces, strict=True))

@@ -228,6 +228,27 @@ def test_sums_and_copies_are_made_on_these_devices(
 
 
 @pytest.mark.parametrize(
+    ("call", "elements", "pieces"),
+    [
+        (ir.Call("shuffle"), 6000, 12),
+        (ir.Call("shuffle"), 2600, 10),
+        (ir.Call("shuffle"), 96, 8),
+        (ir.Call("shuffle"), 5, 5),
+        (ir.Call("shuffle", (12,)), 96, 12),  # as the spec says
+        (ir.Call("ring"), 6000, 12),
+        (ir.Call("ring"), 96, 8),
+    ],
+)
+def test_of_more_than_a_few_pieces_none_is_tiny(call: ir.Call, elements: int, pieces: int) -> None:
+    """Twelve clones: a piece for each, but of more than eight none has less than a KiB."""
+    bench, arrays = Bench(12), [np.full(elements, at, np.float32) for at in range(12)]
+    (found,) = bench.reduce(call, dense, arrays, everywhere=False)
+    np.testing.assert_array_equal(found, np.full(elements, 66, np.float32))
+    cuts = [len(op.outputs) for op in bench.graph.get_operations() if op.type == "SplitV"]
+    assert cuts == [pieces] * 12
+
+
+@pytest.mark.parametrize(
     ("devices", "size", "groups"),
     [
         ("a0 a1 a2 a3", None, [[0, 1], [2, 3]]),  # of one host: pairs

@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras import layers
 
 import grammar
-from compiler.graph.adapters.keras_private import flattened_layers
+from compiler.graph.adapters.keras_private import compiled_with, flattened_layers
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.tower.network.precision import WIDE
@@ -237,6 +237,122 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
     assert "`bins`: it has no boundaries: adapt it first" in done.err
     done = command("init", "--from", "numbers:bare")
     assert "`bare`: it has no inputs: begin it with `keras.Input`" in done.err
+
+
+def own_step() -> keras.Model:
+    """Return a functional model that is trained in another way."""
+
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            return super().train_step(data)
+
+    x = keras.Input((4,), name="x")
+    return Own(x, layers.Dense(2)(x), name="own")
+
+
+def own_call() -> keras.Model:
+    """Return a model with a sequential one inside, which does more than its layers."""
+
+    class Own(keras.Sequential):
+        def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
+            return 2 * super().call(x, training=training, mask=mask)
+
+    x = keras.Input((4,), name="x")
+    return keras.Model(x, Own([keras.Input((4,)), layers.Dense(2)], name="own")(x))
+
+
+def frozen_bias() -> keras.Model:
+    """Return a layer with one weight that is not trained."""
+    x, layer = keras.Input((4,), name="x"), layers.Dense(2, name="half")
+    model = keras.Model(x, layer(x))
+    layer.bias.trainable = False
+    return model
+
+
+def frozen_around() -> keras.Model:
+    """Return a model that is not trained, although a layer of it would be."""
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2), layers.Dense(2, name="last")])
+    model.trainable = False
+    model.layers[-1].trainable = True
+    return model
+
+
+def borrowed() -> keras.Model:
+    """Return a model that multiplies with the weight of a layer."""
+    x, layer = keras.Input((2,), name="x"), layers.Dense(2)
+    return keras.Model(x, keras.ops.matmul(layer(x), layer.kernel))
+
+
+def trained_with(loss: Any, metric: Any = None) -> Callable[[], keras.Model]:
+    """Return what makes a model that is compiled with a loss and a metric."""
+
+    def build() -> keras.Model:
+        x = keras.Input((4,), name="x")
+        model = keras.Model(x, layers.Dense(3, "sigmoid", name="y")(x), name="small")
+        model.compile("sgd", loss, metrics=[metric] if metric else None)
+        return model
+
+    return build
+
+
+LOST = {
+    "step": (own_step, "`own`: its `train_step` is Python code"),
+    "call": (own_call, "`own`: its `call` is Python code"),
+    "weight": (frozen_bias, "only the spec or only the model trains `half/bias`"),
+    "model": (frozen_around, "only the spec or only the model trains `last/"),
+    "borrowed": (borrowed, "`matmul`: it works with a weight of a layer"),
+    "either loss": (trained_with("crossentropy"), "what `crossentropy` is depends on the labels"),
+    "no loss": (trained_with("squared"), "Keras has no loss `squared`"),
+    "sign": (trained_with("mse", keras.losses.cosine_similarity), "the negative of the metric"),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_nothing_is_left_out_in_silence(tmp_path: Path, name: str) -> None:
+    """What neither the layers nor the configuration of a model show."""
+    build, said = LOST[name]
+    found = refusal(convert, build(), source="model", stem="model", base=tmp_path)
+    assert said in " ".join([found.code, found.message, *found.notes])
+    assert found.code == "TFD791"
+
+
+def test_a_model_inside_that_is_frozen_stays_so(tmp_path: Path) -> None:
+    """Even if a layer of it is not."""
+    inner = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(3, name="q")], name="inner")
+    inner.trainable = False
+    inner.layers[-1].trainable = True
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, layers.Dense(2)(inner(x)))
+    proof = convert(model, source="model", stem="model", base=tmp_path).proof
+    assert proof.step.largest <= 1e-4
+
+
+@pytest.mark.parametrize("word", ["accuracy", "Accuracy", "ACC"])
+def test_accuracy_of_several_classes_is_that_of_the_largest(word: str) -> None:
+    """Also with a binary loss, as in Keras, which looks at the shapes alone."""
+    model = trained_with("binary_crossentropy", word)()
+    written = draft(model, compiled_with(model)).training.metrics[0]
+    x, target = np.random.default_rng(1).random((8, 4)), np.eye(3)[np.arange(8) % 3]
+    metric = getattr(keras.metrics, written.objective.call.name)()
+    metric.update_state(target, model(x))
+    assert (written.name, written.objective.call.name) == (word, "CategoricalAccuracy")
+    assert float(metric.result()) == model.evaluate(x, target, verbose=0, return_dict=True)[word]
+
+
+def test_what_a_spec_cannot_say_of_training_is_told() -> None:
+    """Metrics of outputs without a loss, and how a loss is scaled; a limit of zero is none."""
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, {"a": layers.Dense(1, name="a")(x), "b": layers.Dense(1, name="b")(x)})
+    inner = keras.optimizers.SGD(0.1, clipnorm=0.0)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0)
+    model.compile(optimizer, {"a": "mse"}, metrics={"b": ["mae"]}, weighted_metrics={"b": ["mse"]})
+    training = draft(model, compiled_with(model)).training
+    assert training.lost == [
+        "`mae` of b is left out: the output has no loss.",
+        "`mse` of b is left out: the output has no loss.",
+        "`initial_scale` is left out: `precision = mixed_float16` scales by itself.",
+    ]
+    assert set(training.update) == {"optimizer"}
 
 
 OWN = """\

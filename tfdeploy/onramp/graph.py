@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 from keras import layers
 
-from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
+from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, layers_within, maker_of
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from dsl import ir
 from dsl.schema import signatures
@@ -235,13 +235,23 @@ class _Scope:
     def _made_by(self, layer: Any, chosen: bool) -> tuple[Any, ir.Call]:
         named: dict[str, ir.Value] = {"name": layer.name} if chosen else {}
         if functional_of(layer) is not None:
+            require_plain(layer, "call")
             name = self.reader.block(layer)
             named = {} if layer.name == name else {"name": layer.name}
-            frozen = {} if layer.trainable else {"trainable": False}
+            # Keras trains what is trainable in a model that is frozen around it.
+            moves = any(each.trainable for each in (layer, *layers_within(layer)))
+            frozen = {} if moves else {"trainable": False}
             return "block", ir.Call(name, (), {**named, **frozen})
         call = self.reader.with_words(call_of(layer, "layer"), layer.name)
         kind = "python" if call.name == "python" else "layer"
         return kind, ir.Call(call.name, call.args, {**call.kwargs, **named})
+
+
+def require_plain(model: Any, *methods: str) -> None:
+    """Raise UnwritableError if the class of a model has some methods of its own."""
+    for name in methods:
+        if not str(inspect.unwrap(getattr(type(model), name)).__module__).startswith("keras."):
+            raise UnwritableError(f"its `{name}` is Python code: make a plain `keras.Model` of its layers")
 
 
 def activation_layer_of(layer: Any) -> Any:
@@ -393,6 +403,8 @@ def _argument(value: Any, inputs: list[Any]) -> Any:
         return tuple(_argument(each, inputs) for each in value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, keras.Variable):
+        raise UnwritableError("it works with a weight of a layer: write a layer that does so")
     if hasattr(value, "numpy") or isinstance(value, np.ndarray):
         array = np.asarray(value)
         if array.size > LARGEST_ARRAY:

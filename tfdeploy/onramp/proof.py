@@ -262,6 +262,12 @@ def _texts(model: Any, shape: tuple[int, ...]) -> Any:
     return np.random.default_rng(SEED).choice(np.array(words, object), shape)
 
 
+def _trainable(variables: Mapping[str, Any], model: Any) -> frozenset[str]:
+    """Return the names of those variables that a model trains, as all that it is made of may be frozen."""
+    trained = {id(each) for each in model.trainable_variables}
+    return frozenset(name for name, each in variables.items() if id(each) in trained)
+
+
 def _values(variables: Mapping[str, Any], compiled: Any) -> dict[str, Any]:
     """Return the values of variables of the model in the shapes of the weights of the spec."""
     return {name: np.asarray(each).reshape(compiled.weights[name].shape) for name, each in variables.items()}
@@ -341,6 +347,9 @@ class _KerasSteps:
         arrays: Mapping[str, Any],
     ) -> _KerasSteps:
         inner, graph = functional_of(model), compiled.plan.model
+        learnt = _trainable(_variables(plain, graph, model), model)
+        for name in sorted(learnt ^ _trainable(plain.variables, plain.model)):
+            raise DifferentError(f"only the spec or only the model trains `{name}`: freeze whole layers")
         uncompiled = keras.Model(inner.inputs, inner.outputs)  # else the copy is compiled, from descriptions
         precision = compiled.plan.update.precision
 

@@ -26,7 +26,10 @@ _ELSEWHERE = (
     "gradient_accumulation_steps",
 )
 EXCLUDED = "exclude_from_weight_decay"
-_ACCURACY = {"accuracy": "Accuracy", "acc": "Accuracy", "crossentropy": "Crossentropy", "ce": "Crossentropy"}
+_BY_LABELS = {"metric": ("accuracy", "acc"), "loss": ("crossentropy", "ce")}
+"""What stands for one of several classes, by the labels that `fit` is given, in letters of any case."""
+_SCALES_ITSELF = "`precision = mixed_float16` scales by itself."
+_LOSS_SCALES = {"initial_scale": 2.0**15, "dynamic_growth_steps": 2000}
 
 
 @define
@@ -64,9 +67,14 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
     ]
     faults: dict[str, str] = {}
     for at, (name, tensor, output) in enumerate(zip(names, model.outputs, outputs, strict=True)):
-        if losses[at] is None:
-            continue
         of_output = "" if len(names) == 1 else f" of {name}"
+        if losses[at] is None:
+            found.lost += [
+                f"`{getattr(metric, 'name', metric)}`{of_output} is left out: the output has no loss."
+                for given, _ in metrics
+                for metric in given[at]
+            ]
+            continue
         with _noted(faults, f"loss{of_output}"):
             call = _called(losses[at], "loss")
             label = free_name("label" if len(names) == 1 else f"{name}_label", taken)
@@ -153,7 +161,12 @@ def by_output(given: Any, model: Any, *, lists: bool = False) -> list[Any]:
 def _called(given: Any, category: signatures.Category) -> ir.Call:
     """Return the call of a loss or metric that is given as an object, a function or the name of one."""
     if isinstance(given, str):
-        given = getattr(keras, "losses" if category == "loss" else "metrics").get(given)
+        if given.lower() in _BY_LABELS[category]:
+            raise UnwritableError(f"what `{given}` is depends on the labels: name its class")
+        try:
+            given = getattr(keras, "losses" if category == "loss" else "metrics").get(given)
+        except ValueError as fault:
+            raise UnwritableError(f"Keras has no {category} `{given}`") from fault
     if isinstance(given, keras.Loss | keras.Metric) and type(given).__name__ != "LossFunctionWrapper":
         return call_of(given, category)
     function = getattr(given, "fn", given)
@@ -161,6 +174,8 @@ def _called(given: Any, category: signatures.Category) -> ir.Call:
     spelled = {each.lower(): each for each in signatures.names(category)}
     wanted = spelled.get(name.replace("_", ""))
     module = module_of(function)
+    if category == "metric" and function is keras.losses.cosine_similarity:
+        raise UnwritableError("it is the negative of the metric `CosineSimilarity`: name that")
     if wanted is not None and module.startswith("keras."):
         return ir.Call(wanted)
     if module in {"__main__", ""} or not name.isidentifier() or module.startswith("keras."):
@@ -170,12 +185,12 @@ def _called(given: Any, category: signatures.Category) -> ir.Call:
 
 def _metric(given: Any, output: Any, loss: str) -> tuple[str, ir.Call]:
     """Return a metric with its name; `accuracy` depends on what the loss compares, as in Keras."""
-    if isinstance(given, str) and given in _ACCURACY:
-        if output.shape[-1] == 1 or loss.startswith("Binary"):
+    if isinstance(given, str) and given.lower() in _BY_LABELS["metric"]:
+        if output.shape[-1] == 1:
             kind = "Binary"
         else:
             kind = "SparseCategorical" if takes_class_numbers(loss) else "Categorical"
-        return given, ir.Call(f"{kind}{_ACCURACY[given]}")
+        return given, ir.Call(f"{kind}Accuracy")
     call = _called(given, "metric")
     name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", "metric"))
     return name, call
@@ -202,6 +217,11 @@ def _excluded(optimizer: Any, model: Any) -> dict[str, ir.Value]:
 def _update(optimizer: Any, model: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:
     """Yield the attributes of `update` that an optimizer of Keras stands for."""
     if type(optimizer).__name__ == "LossScaleOptimizer":
+        found.lost += [
+            f"`{name}` is left out: {_SCALES_ITSELF}"
+            for name, usual in _LOSS_SCALES.items()
+            if getattr(optimizer, name) != usual
+        ]
         optimizer = optimizer.inner_optimizer
     config = optimizer.get_config()
     call = call_of(optimizer, "optimizer", _ELSEWHERE)
@@ -210,7 +230,7 @@ def _update(optimizer: Any, model: Any, found: Training) -> Iterator[tuple[str, 
     call = evolve(call, kwargs={**call.kwargs, **_excluded(optimizer, model)})
     yield "optimizer", call
     for name, clip in _CLIPS.items():
-        if config.get(name) is not None:
+        if (config.get(name) or 0) > 0:  # else Keras clips nothing
             yield "clip", ir.Call(clip, (float(config[name]),))
     if config.get("use_ema"):
         yield "ema", config["ema_momentum"]
@@ -219,4 +239,4 @@ def _update(optimizer: Any, model: Any, found: Training) -> Iterator[tuple[str, 
     if config.get("gradient_accumulation_steps"):
         yield "accumulate", int(config["gradient_accumulation_steps"])
     if config.get("loss_scale_factor"):
-        found.lost.append("`loss_scale_factor` is left out: `precision = mixed_float16` scales by itself.")
+        found.lost.append(f"`loss_scale_factor` is left out: {_SCALES_ITSELF}")

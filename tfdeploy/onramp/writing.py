@@ -17,10 +17,12 @@ from grammar import unparse
 from grammar.format import WIDTH, format_text
 from grammar.unparse import block, value
 from tfdeploy.onramp.folding import fold
-from tfdeploy.onramp.graph import RESERVED, At, Body, Node, Reader, free_name
-from tfdeploy.onramp.objects import UnwritableModelError, is_automatic
+from tfdeploy.onramp.graph import RESERVED, At, Body, Node, Reader, free_name, require_plain
+from tfdeploy.onramp.objects import UnwritableError, UnwritableModelError, is_automatic
 from tfdeploy.onramp.training import Training, training_of
 from tfdeploy.runtime.verify.examples import count_classes, longest
+
+_METHODS = ("call", "train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")
 
 EXAMPLES = 256
 
@@ -56,6 +58,10 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         if isinstance(model, keras.Sequential):
             raise UnwritableModelError({model.name: "it has no inputs: begin it with `keras.Input`"})
         raise UnwritableModelError({model.name: "its layers are in Python code, and not in a graph"})
+    try:
+        require_plain(model, *_METHODS)
+    except UnwritableError as fault:
+        raise UnwritableModelError({model.name: str(fault)}) from fault
     precision = _precision(model)
     reader = Reader(called)
     own = called if is_automatic(model.name, type(model).__name__) else model.name

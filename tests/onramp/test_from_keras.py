@@ -307,6 +307,98 @@ LOST = {
 }
 
 
+OF_ONES_OWN = """\
+import keras
+from keras import layers
+
+
+class Scale(layers.Layer):
+    def __init__(self, factor=1.0, **more):
+        super().__init__(**more)
+        self.factor = factor
+
+    def build(self, shape):
+        self.weight = self.add_weight(shape=shape[-1:], initializer="ones", name="weight")
+
+    def call(self, x):
+        return x * self.factor * self.weight
+
+
+class Forgetful(Scale):
+    def get_config(self):
+        return layers.Layer.get_config(self)
+
+
+class Counter(keras.metrics.Metric):
+    def __init__(self, by=1.0, name="counter", **more):
+        super().__init__(name=name, **more)
+        self.by, self.count = by, self.add_weight(initializer="zeros", name="count")
+
+    def update_state(self, target, prediction, sample_weight=None):
+        self.count.assign_add(self.by)
+
+    def result(self):
+        return self.count
+
+
+def made(layer=Scale, by=1.0):
+    x = keras.Input((4,), name="x")
+    y = layer(2.0, trainable=False, name="frozen")(Scale(dtype="float64", name="wide")(x))
+    model = keras.Model(x, layers.Dense(2, name="y")(y))
+    model.compile("sgd", "mse", metrics=[Counter(by)])
+    return model
+
+
+def forgetful():
+    return made(Forgetful)
+
+
+def counting():
+    return made(by=3.0)
+
+
+layer = Scale()
+"""
+
+
+def test_a_class_of_ones_own_keeps_all_that_it_was_given(command: Command) -> None:
+    """Whether it is trained and its precision too; what its configuration lacks is named."""
+    (command.directory / "own.py").write_text(OF_ONES_OWN)
+    done = command("init", "--from", "own:made")
+    assert done.code == 0, done.err
+    text = command.read("made.tfdeploy")
+    assert 'python("own:Scale", factor = 1.0, dtype = "float64", name = "wide")' in text
+    assert 'python("own:Scale", factor = 2.0, trainable = false, name = "frozen")' in text
+    assert 'counter = [label, y] -> python("own:Counter")' in text
+    for name, said in [
+        ("forgetful", "`frozen`: its `get_config` does not say what `factor` is"),
+        ("counting", "`compile: metric counter`: its `get_config` does not say what `by` is"),
+        ("layer", "it is a `Scale`, and no Keras model"),
+    ]:
+        done = command("init", "--from", f"own:{name}")
+        assert done.code == 2
+        assert said in done.err
+        assert not (command.directory / f"{name}.tfdeploy").exists()
+
+
+def test_masks_that_attention_is_given_stay(tmp_path: Path) -> None:
+    """Those that no layer has attached to its tensors."""
+    x, known = keras.Input((5, 4), name="x"), keras.Input((5,), dtype="bool", name="known")
+    y = layers.MultiHeadAttention(1, 3)(x, x, query_mask=known, value_mask=known)
+    model = keras.Model([x, known], layers.Dense(2)(layers.Flatten()(y)))
+    made = convert(model, source="model", stem="model", base=tmp_path)
+    assert "MultiHeadAttention(1, 3)(query_mask = known, value_mask = known)" in made.text
+
+
+def test_a_precision_is_written_after_models_of_another_one_too() -> None:
+    """A layer in float32 says so in a model of float16, but not in others."""
+    for policy, written in (("float32", "Dense(3)"), ("mixed_float16", "Dense(3, dtype = float32)")):
+        x = keras.Input((4,), name="x")
+        y = layers.Dense(3, dtype="float32")(layers.Dense(5, dtype=policy)(x))
+        made = draft(keras.Model(x, y), {})
+        assert written in text_of(made, weights=None, devices={}, clones=None)
+
+
 @pytest.mark.parametrize("name", LOST)
 def test_nothing_is_left_out_in_silence(tmp_path: Path, name: str) -> None:
     """What neither the layers nor the configuration of a model show."""

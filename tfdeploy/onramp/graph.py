@@ -300,8 +300,9 @@ def _arguments(operation: Any, node: Any) -> dict[str, Any]:
         masks = [get_keras_mask(each) is not None for each in _tensors(found)]
         if "mask" in found and (any(masks[:1]) or len(_tensors(found["mask"])) == sum(masks)):
             del found["mask"]
-        for name in ("query_mask", "value_mask", "key_mask"):
-            found.pop(name, None)
+        for name in ("query", "value", "key"):
+            if get_keras_mask(found.get(name)) is not None:  # which Keras has filled in
+                found.pop(f"{name}_mask", None)
     return found
 
 

@@ -6,6 +6,7 @@ written has the configuration of the original. So nothing here has to know what 
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import sys
@@ -72,11 +73,11 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     name = _public_name(kind, category)
     signature = signatures.find(category, name)
     if signature is None:
-        return _own(kind, config, category)
+        return _own(made, config, category)
     names = [each.name for each in signature.arguments if each.name not in {"name", *besides}]
     given = {each: _policy_by_name(config[each]) for each in names if each in config}
     needed = frozenset(each.name for each in signature.arguments if each.required)
-    key = f"{category} {name} {json.dumps(config_without(config, besides), sort_keys=True)}"
+    key = f"{category} {name} {json.dumps(config_without(config, besides), sort_keys=True)} {_ambient()}"
     if key not in _known:
         shapes = made.get_build_config() if category == "layer" and made.built else None
         _known[key] = _Search(kind, config_without(config, besides), besides, shapes).shortest(given, needed)
@@ -137,6 +138,11 @@ def _numbers(array: Any) -> ir.Value:
 
 
 _known: dict[str, dict[str, Any] | None] = {}
+
+
+def _ambient() -> tuple[str, str]:
+    """Return what Keras gives by itself for the whole process, so that it need not be written."""
+    return keras.config.dtype_policy().name, keras.config.image_data_format()
 
 
 def config_without(config: Any, besides: tuple[str, ...] = ()) -> Any:
@@ -331,8 +337,9 @@ def _category_of(made: Any) -> signatures.Category:
     return found
 
 
-def _own(kind: type, config: Mapping[str, Any], category: str) -> ir.Call:
+def _own(made: Any, config: Mapping[str, Any], category: str) -> ir.Call:
     """Return the call of a class of the user's, which is imported again by its module and name."""
+    kind = type(made)
     if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
         raise UnwritableError(f"`{kind.__name__}` is in no module that can be imported")
     if kind.__module__.startswith("keras.") and issubclass(kind, keras.Model):
@@ -341,7 +348,16 @@ def _own(kind: type, config: Mapping[str, Any], category: str) -> ir.Call:
     if public or (kind.__module__.startswith("keras.") and not issubclass(kind, keras.Layer)):
         raise UnwritableError(f"the language has no {category} `{kind.__name__}`")
     left_out = {"name", "trainable", "dtype", "build_config"}
+    for each in inspect.signature(kind).parameters.values():
+        if each.name in {*left_out, *config} or each.kind in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
+            continue
+        if repr(getattr(made, each.name, each.empty)) != repr(each.default) or each.default is each.empty:
+            raise UnwritableError(f"its `get_config` does not say what `{each.name}` is")
     given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}
+    if category == "layer" and not made.trainable:
+        given["trainable"] = False
+    if category == "layer" and made.dtype_policy.name != _ambient()[0]:
+        given["dtype"] = made.dtype_policy.name
     return ir.Call("python", (f"{module_of(kind)}:{kind.__qualname__}",), given)
 
 

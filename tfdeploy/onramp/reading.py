@@ -78,7 +78,7 @@ def read_model(source: str, *, allow_python: bool) -> Found:
         raise _fault(source, f"{reason}{f'; {told.help}' if told.help else ''}") from fault
     try:
         with without_exit():
-            model = made if isinstance(made, keras.Model) else made()
+            model = made if isinstance(made, keras.Layer) else made()
     except Exception as fault:
         raise _fault(source, f"it raises {type(fault).__name__}: {plain_message(fault)}") from fault
     if not isinstance(model, keras.Model):

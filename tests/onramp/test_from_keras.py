@@ -303,7 +303,10 @@ LOST = {
     "borrowed": (borrowed, "`matmul`: it works with a weight of a layer"),
     "either loss": (trained_with("crossentropy"), "what `crossentropy` is depends on the labels"),
     "no loss": (trained_with("squared"), "Keras has no loss `squared`"),
-    "sign": (trained_with("mse", keras.losses.cosine_similarity), "the negative of the metric"),
+    "sign": (
+        trained_with("mse", keras.losses.cosine_similarity),
+        "metric cosine_similarity`: it is the negative",
+    ),
 }
 
 
@@ -429,6 +432,17 @@ def test_accuracy_of_several_classes_is_that_of_the_largest(word: str) -> None:
     metric.update_state(target, model(x))
     assert (written.name, written.objective.call.name) == (word, "CategoricalAccuracy")
     assert float(metric.result()) == model.evaluate(x, target, verbose=0, return_dict=True)[word]
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+def test_functions_of_keras_are_read_from_files(tmp_path: Path, ending: str) -> None:
+    """As a loss and as a metric, as they are from memory."""
+    path = tmp_path / f"functions{ending}"
+    trained_with(keras.losses.mean_squared_error, keras.metrics.categorical_accuracy)().save(path)
+    found = read_model(str(path), allow_python=False)
+    training = draft(found.model, found.config).training
+    called = [each.objective.call.name for each in (*training.metrics, training.loss[0])]  # type: ignore[union-attr]
+    assert called == ["CategoricalAccuracy", "MeanSquaredError"]
 
 
 def test_what_a_spec_cannot_say_of_training_is_told() -> None:

@@ -70,7 +70,7 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
         of_output = "" if len(names) == 1 else f" of {name}"
         if losses[at] is None:
             found.lost += [
-                f"`{getattr(metric, 'name', metric)}`{of_output} is left out: the output has no loss."
+                f"`{_name(metric)}`{of_output} is left out: the output has no loss."
                 for given, _ in metrics
                 for metric in given[at]
             ]
@@ -87,7 +87,7 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
             found.loss.append(ir.LossTerm(term, 1.0 if weights[at] is None else float(weights[at])))
             known = {each.name for each in found.metrics}
             for metric, plain in [(each, plain) for given, plain in metrics for each in given[at] or ()]:
-                with _noted(faults, f"metric {getattr(metric, 'name', metric)}{of_output}"):
+                with _noted(faults, f"metric {_name(metric)}{of_output}"):
                     named, made = _metric(metric, tensor, call.name)
                     prefix = "" if len(names) == 1 else f"{name}_"
                     twice = not plain and f"{prefix}{named}" in known
@@ -128,6 +128,8 @@ def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
         return [objects_of(each, get) for each in given]
     if isinstance(given, dict) and "class_name" not in given:
         return {key: objects_of(each, get) for key, each in given.items()}
+    if isinstance(given, dict) and given["class_name"] == "function":  # which `get` takes for a class
+        return keras.saving.deserialize_keras_object(given)
     return get(given) if isinstance(given, dict) else given
 
 
@@ -191,9 +193,14 @@ def _metric(given: Any, output: Any, loss: str) -> tuple[str, ir.Call]:
         else:
             kind = "SparseCategorical" if takes_class_numbers(loss) else "Categorical"
         return given, ir.Call(f"{kind}Accuracy")
-    call = _called(given, "metric")
-    name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", "metric"))
-    return name, call
+    return _name(given), _called(given, "metric")
+
+
+def _name(metric: Any) -> str:
+    """Return the name of a metric, which is an object, a function or the name of one."""
+    return (
+        metric if isinstance(metric, str) else getattr(metric, "name", getattr(metric, "__name__", "metric"))
+    )
 
 
 def _excluded(optimizer: Any, model: Any) -> dict[str, ir.Value]:

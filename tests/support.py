@@ -70,6 +70,14 @@ def spec_of(text: str, **overrides: str) -> ir.Spec:
     return reading.spec
 
 
+def two_clones(model: str, *, batch: Any = 4, update: str = "optimizer = SGD(0.1)") -> str:
+    """Return the text of a spec for two clones on two processors; `model` is what its model is made of."""
+    return (
+        f'tfdeploy = 1\nmodel "m" {{\n{model}}}\ndevices {{ cpu = 2 }}\n'
+        f"clones {{ count = 2, batch = {batch} }}\nupdate {{ {update} }}\ntrain {{ seed = 3 }}\n"
+    )
+
+
 def refusal(call: Callable[..., object], *arguments: Any, **named: Any) -> Any:
     """Return the diagnostic with which a call is refused."""
     with pytest.raises(RunError) as caught:

@@ -17,7 +17,7 @@ from dsl import ir
 from dsl.codes import CODES
 from dsl.diagnostics import SpecError
 from tests.graphs import graph_of
-from tests.support import CLASSIFIER, marked, refusal_of, spec_of
+from tests.support import CLASSIFIER, marked, refusal_of, spec_of, two_clones
 
 
 def spec(place: str = "", layers: str = "", **overrides: str) -> ir.Spec:
@@ -137,19 +137,13 @@ def test_a_rule_that_a_later_one_beats_is_no_conflict() -> None:
 
 def test_rows_of_a_table_are_seen_once_the_model_is_traced() -> None:
     """A collective is refused for an embedding, whose gradient is rows; the message names the table."""
-    text = """
-tfdeploy = 1
-model "words" {
+    text = two_clones("""
   word = input(int32, [])
   digit = input(int32, [])
   logits = word -> Embedding(9, 4, name = "table") -> Dense(3, name = "logits")
   loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 2 }
-update { optimizer = SGD(0.1), aggregate = collective }
-"""
-    only = refusal_of(lambda: graph_of(spec_of(text)))
+""")
+    only = refusal_of(lambda: graph_of(spec_of(text, update__aggregate="collective")))
     assert (only.code, only.message) == (
         "TFD523",
         "`aggregate = collective` cannot sum the rows of a table",

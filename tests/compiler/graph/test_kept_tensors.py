@@ -10,19 +10,13 @@ import tensorflow as tf
 
 from compiler.graph.kept_tensors import discarded_graph, without_tensors
 from compiler.graph.storage.export import plain_model
-from tests.support import Training, spec_of
+from tests.support import Training, spec_of, two_clones
 
 HEAD = """
-tfdeploy = 1
-model "net" {{
-  x = input(float32, {shape})
+  x = input(float32, [3])
   label = input(int32, [])
   z = x -> {flow} -> Dense(2)
   loss = [label, z] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 2 }}
-update {{ optimizer = SGD(0.1) }}
 """
 
 
@@ -34,7 +28,7 @@ def test_normalisation_by_given_figures_and_by_weights() -> None:
         "x": generator.random((4, 3), dtype=np.float32),
         "label": np.array([0, 1, 1, 0], np.int32),
     }
-    training = Training(spec_of(HEAD.format(shape="[3]", flow=flow)), arrays, emulate=True)
+    training = Training(spec_of(two_clones(HEAD.format(flow=flow), batch=2)), arrays, emulate=True)
     with training as session:
         before = session.values()
         session.steps(1)
@@ -48,8 +42,6 @@ def test_normalisation_by_given_figures_and_by_weights() -> None:
 
 
 LABELS = """
-tfdeploy = 1
-model "labels" {
   x = input(float32, [4])
   labels = input(float32, [3])
   p = x -> Dense(3, activation = sigmoid)
@@ -60,11 +52,6 @@ model "labels" {
     one = [labels, p] -> AUC(multi_label = false, label_weights = [1.0, 2.0, 0.5])
   }
   output = p
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 16 }
-update { optimizer = SGD(0.1) }
-train { seed = 1 }
 """
 
 
@@ -76,7 +63,7 @@ def test_weights_of_labels_in_an_auc() -> None:
         "x": random.standard_normal((32, 4)).astype(np.float32),
         "labels": random.integers(0, 2, (32, 3)).astype(np.float32),
     }
-    with Training(spec_of(LABELS), arrays) as training:
+    with Training(spec_of(two_clones(LABELS, batch=16)), arrays) as training:
         compiled = training.compiled
         outputs = [clone.outputs for clone in compiled.clones]
         results = {name: each.result for name, each in compiled.metrics.items()}
@@ -181,8 +168,6 @@ def optimizer():
 """
 
 OWN = """
-tfdeploy = 1
-model "own" {
   x = input(float32, [4])
   y = input(float32, [3])
   p = x -> python("keeps:Scaled", name = "scaled") -> python("keeps:net", name = "net")
@@ -190,11 +175,6 @@ model "own" {
              kernel_regularizer = python("keeps:Penalty"), kernel_constraint = python("keeps:Bound"))
   loss = [y, p] -> python("keeps:weighted", weights = [1.0, 2.0, 0.5])
   metrics { far = [y, p] -> python("keeps:Far") }
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 4 }
-update { optimizer = python("keeps:optimizer") }
-train { seed = 3 }
 """
 
 
@@ -210,7 +190,8 @@ def test_objects_of_the_users_that_keep_tensors(tmp_path: Path) -> None:
         folder = tmp_path / str(len(found))
         folder.mkdir()
         (folder / "keeps.py").write_text(MODULE.format(maker=maker, tensors=maker == "tf.constant"))
-        with Training(spec_of(OWN), arrays, base=str(folder)) as training:
+        spec = spec_of(two_clones(OWN), update__optimizer='python("keeps:optimizer")')
+        with Training(spec, arrays, base=str(folder)) as training:
             results = {name: each.result for name, each in training.compiled.metrics.items()}
             scores = training.session.run((training.compiled.total_loss, results))
             found.append((scores, training.restart().steps(2), training.values()))

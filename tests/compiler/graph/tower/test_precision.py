@@ -14,7 +14,7 @@ from compiler.graph.tower.traces import Traces
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
 from tests.graphs import graph_of, unusual_keras
 from tests.models import data, model, train
-from tests.support import Training, spec_of
+from tests.support import Training, spec_of, two_clones
 
 FLOAT16 = {"update__precision": "mixed_float16"}
 BFLOAT16 = {"update__precision": "mixed_bfloat16"}
@@ -55,8 +55,6 @@ update { optimizer = Adam(0.1) }
 """
 
 REPORTED = """
-tfdeploy = 1
-model "reported" {{
   x = input(float32, [4])
   y = input(float32, [1])
   w = input(float32, [])
@@ -67,7 +65,7 @@ model "reported" {{
   k = h -> Dense(2100, kernel_initializer = zeros, bias_initializer = python("one:one"), name = "k")
   q = s -> Masking(0.0) -> Dense(1, bias_initializer = Constant(3000.0), name = "q")
   loss = [y, p] -> MeanSquaredError()
-  metrics {{
+  metrics {
     right = [kind, k] -> SparseCategoricalAccuracy()
     top = [kind, k] -> SparseTopKCategoricalAccuracy(1)
     mse = [y, p] -> MeanSquaredError()
@@ -75,13 +73,8 @@ model "reported" {{
     root = [y, p] -> RootMeanSquaredError()
     own = [y, p] -> python("one:far")
     masked = [s, q] -> MeanSquaredError()
-  }}
-  output = {{ k = k, p = p, q = q }}
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{ optimizer = SGD(0.0), precision = {precision} }}
-train {{ seed = 1 }}
+  }
+  output = { k = k, p = p, q = q }
 """
 
 ONE = """
@@ -116,7 +109,8 @@ def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
         "kind": np.array([2048, 2049, 2050, 2047, 2049, 2048, 7, 2049], np.int32),
         "s": random.integers(0, 3, (8, 3, 1)).astype(np.float32),
     }
-    with Training(spec_of(REPORTED.format(precision=precision)), arrays, base=str(tmp_path)) as training:
+    spec = spec_of(two_clones(REPORTED, update=f"optimizer = SGD(0.0), precision = {precision}"))
+    with Training(spec, arrays, base=str(tmp_path)) as training:
         compiled, evaluation = training.compiled, training.compiled.evaluation
         results = {name: each.result for name, each in compiled.metrics.items()}
         outputs = [each.outputs for each in compiled.clones]

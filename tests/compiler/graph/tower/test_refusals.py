@@ -8,26 +8,19 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from dsl.diagnostics import Diagnostic
 from tests.graphs import graph_of
-from tests.support import marked, refusal_of, spec_of
+from tests.support import marked, refusal_of, spec_of, two_clones
 
 MODEL = """
-tfdeploy = 1
-model "net" {{
   x = input(float32, [6, 4])
   label = input(float32, [2])
   z = {flow}
   loss = [label, z] -> MeanSquaredError()
-  metrics {{ {metrics} }}
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
 """
 
 
 def refused(flow: str) -> Diagnostic:
     """Return the error with which a model of one flow is refused."""
-    diagnostic = refusal_of(lambda: graph_of(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True))
+    diagnostic = refusal_of(lambda: graph_of(spec_of(two_clones(MODEL.format(flow=flow))), emulate=True))
     assert diagnostic.span is not None
     return diagnostic
 
@@ -81,7 +74,7 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
 
     def compiled(always: str) -> CompiledGraph:
         flow = f'x -> Dropout(0.5) -> python("noisy:Noise", always = {always}) -> Flatten() -> Dense(2)'
-        return graph_of(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True, base=str(tmp_path))
+        return graph_of(spec_of(two_clones(MODEL.format(flow=flow))), emulate=True, base=str(tmp_path))
 
     assert compiled("false").weights
     diagnostic = refusal_of(lambda: compiled("true"))
@@ -94,8 +87,8 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
 
 def test_input_with_the_name_of_a_layer() -> None:
     """A layer that has no name of its own gets another than the input's, and the Keras model can be made."""
-    text = MODEL.format(flow="dense -> Flatten() -> Dense(2)", metrics="").replace("x = ", "dense = ")
-    compiled = graph_of(spec_of(text), emulate=True)
+    text = MODEL.format(flow="dense -> Flatten() -> Dense(2)").replace("x = ", "dense = ")
+    compiled = graph_of(spec_of(two_clones(text)), emulate=True)
     assert list(compiled.weights) == ["dense_1/kernel", "dense_1/bias"]
     exported = plain_model(compiled).model
     assert [each.name for each in exported.inputs] == ["dense"]
@@ -114,8 +107,6 @@ def test_a_single_number_has_no_axis_to_normalize(layer: str) -> None:
 
 
 STEPS = """
-tfdeploy = 1
-model "m" {{
   x = input(float32, [4])
   pair = input(float32, [4, 2])
   single = input(float32, [])
@@ -123,10 +114,6 @@ model "m" {{
   number = input(int32, [])
   label = input(int32, [])
   {steps}
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
 """
 SQUARES = "y = {}\n  loss = [x, y] -> MeanSquaredError()"
 SET = "y = {} -> Dense(2)\n  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)"
@@ -175,7 +162,7 @@ WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
 )
 def test_what_is_wrong_is_said_at_its_place(steps: str, written: str, code: str, place: str | None) -> None:
     """Of operations, layers, terms of the loss and weights of examples; no place means the last step."""
-    found = refusal_of(lambda: graph_of(spec_of(STEPS.format(steps=steps.format(written)))))
+    found = refusal_of(lambda: graph_of(spec_of(two_clones(STEPS.format(steps=steps.format(written))))))
     assert found.code == code
     assert marked(found) == (place or written.partition(" -> ")[2])
     if steps == WEIGHTS:

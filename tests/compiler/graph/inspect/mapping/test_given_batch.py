@@ -47,13 +47,9 @@ def training() -> Iterator[tuple[Training, dict[str, np.ndarray]]]:
         yield made, data
 
 
-def _sent_by_tensorflow(session: Any, fetches: list[Any]) -> dict[str, int]:
+def _sent_by_tensorflow(training: Training, fetches: list[Any]) -> dict[str, int]:
     """Return the bytes of the tensors that a run has sent, by the names of ops with one output."""
-    metadata = tf.compat.v1.RunMetadata()
-    options = tf.compat.v1.RunOptions(
-        trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
-    )
-    session.run(fetches, options=options, run_metadata=metadata)
+    metadata = training.traced(fetches)
     made = {
         stats.node_name: stats.output
         for device in metadata.step_stats.dev_stats
@@ -84,7 +80,7 @@ def test_bytes_of_look_ups_are_those_of_the_distinct_rows_of_a_batch(training: A
                 wanted[f"clone_{clone}/table/GatherV2/rows/shard_{piece}"] = rows * ROW
     rows = {name: size for name, size in found.items() if "/rows/shard_" in name}
     assert rows == wanted
-    received = _sent_by_tensorflow(made.session, [made.compiled.total_loss, made.compiled.train_op])
+    received = _sent_by_tensorflow(made, [made.compiled.total_loss, made.compiled.train_op])
     assert {name: received[name] for name in wanted} == wanted
     shared = found.keys() & received.keys()
     assert any("radient" in name for name in shared)

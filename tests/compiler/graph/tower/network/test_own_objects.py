@@ -15,14 +15,11 @@ from compiler.graph.tower.network.network import activation_of, make
 from compiler.graph.user_code import load_function
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import Training, refusal_of, spec_of
+from tests.support import Training, refusal_of, spec_of, two_clones
 
 FILE_OF_MINE = Path(__file__).with_name("mine.py")
 
 MODEL = """
-tfdeploy = 1
-
-model "own" {
   x = input(float32, [4])
   y = input(int32, [])
 
@@ -45,18 +42,12 @@ model "own" {
     right = [y, logits] -> python("mine:right")
     hits = [y, logits] -> python("mine:Hits")
   }
-}
-
-devices { cpu = 2 }
-clones { count = 2, batch = 4 }
-update { optimizer = SGD(0.1), batch_norm = synchronized }
-train { seed = 3 }
 """
 
 
-def _spec(text: str, folder: Path) -> ir.Spec:
+def _spec(text: str, folder: Path, **overrides: str) -> ir.Spec:
     shutil.copy(FILE_OF_MINE, folder / "mine.py")
-    return spec_of(text)
+    return spec_of(two_clones(text), **overrides)
 
 
 def _arrays() -> dict[str, Any]:
@@ -91,7 +82,8 @@ def test_two_clones_train_as_keras_does(tmp_path: Path) -> None:
     The model has a loss and a batch normalization of its own, which must be those of the whole batch.
     """
     arrays = _arrays()
-    with Training(_spec(MODEL, tmp_path), arrays, base=str(tmp_path)) as training:
+    spec = _spec(MODEL, tmp_path, update__batch_norm="synchronized")
+    with Training(spec, arrays, base=str(tmp_path)) as training:
         compiled = training.compiled
         before = training.values()
         twin = keras_model(compiled, {name: before[name] for name in compiled.weights}, base=str(tmp_path))
@@ -151,17 +143,11 @@ METRICS = {
 def _text(z: str = "x -> Dense(3)", loss: str = "MeanSquaredError()", metric: str | None = None) -> str:
     metrics = f"metrics {{ m = [x3, z] -> {metric} }}" if metric else ""
     return f"""
-tfdeploy = 1
-model "m" {{
   x = input(float32, [4])
   x3 = x[:, :3]
   z = {z}
   loss = [x3, z] -> {loss}
   {metrics}
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
 """
 
 
@@ -186,8 +172,6 @@ def test_faults_of_user_code_point_at_the_spec(tmp_path: Path) -> None:
 
 
 NESTED = """
-tfdeploy = 1
-model "own" {
   x = input(float32, [4])
   y = input(float32, [3])
   z = x -> python(
@@ -196,20 +180,14 @@ model "own" {
     factor = 2.0,
   )
   loss = [y, z] -> MeanSquaredError()
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 2 }
-update { optimizer = SGD(0.1) }
-train { seed = 3 }
 """
 
 
 def test_arguments_of_the_users_code_are_objects_of_the_users_and_of_keras(tmp_path: Path) -> None:
     """A layer in a layer in a layer, with a function among its arguments, has the arithmetic of NumPy."""
     x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
-    with Training(
-        _spec(NESTED, tmp_path), {"x": x, "y": np.ones((4, 3), np.float32)}, base=str(tmp_path)
-    ) as tower:
+    spec, arrays = _spec(NESTED, tmp_path, clones__batch="2"), {"x": x, "y": np.ones((4, 3), np.float32)}
+    with Training(spec, arrays, base=str(tmp_path)) as tower:
         values = tower.values()
         outputs = np.concatenate(tower.session.run([clone.outputs for clone in tower.compiled.clones]))
     kernel, bias = (

@@ -5,11 +5,9 @@ from typing import Any
 import numpy as np
 
 from dsl import ir
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 TEXT = """
-tfdeploy = 1
-model "small" {{
   {input}
   class = input(int32, [])
   logits = x {layers} -> Dense(5, name = "logits")
@@ -17,32 +15,12 @@ model "small" {{
   metrics {{
     accuracy = [class, logits] -> SparseCategoricalAccuracy()
   }}
-}}
-devices {{ cpu = {devices} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{
-  clones -> cpu[*]
-  {place}
-}}
-update {{ optimizer = {optimizer} }}
-train {{ seed = 7 }}
 """
 REGRESSION = """
-tfdeploy = 1
-model "m" {{
   x = input(float32, [{inputs}])
   y = input(float32, [{outputs}])
   z = x {layers}
   loss = [y, z] -> MeanSquaredError()
-}}
-devices {{ cpu = 2 }}
-clones {{ batch = 4 }}
-place {{
-  clones -> cpu[*]
-  variables -> {variables}
-}}
-update {{ optimizer = SGD(1) }}
-train {{ seed = 5 }}
 """
 IMAGES, WORDS = "x = input(float32, [6, 6, 2])", "x = input(int32, [6])"
 NORMAL = """
@@ -73,16 +51,9 @@ def model(
 ) -> ir.Spec:
     """Return the spec of a small model of one of the KINDS; `place` are more rules of placement."""
     inputs, own = KINDS[kind]
-    written = list(batch) if isinstance(batch, tuple) else batch
-    text = TEXT.format(
-        input=inputs,
-        layers=layers or own,
-        clones=clones,
-        devices=devices or clones,
-        batch=written,
-        place=place,
-        optimizer=optimizer,
-    )
+    model, place = TEXT.format(input=inputs, layers=layers or own), f"clones -> cpu[*]\n{place}"
+    update = f"optimizer = {optimizer}"
+    text = cloned(model, clones, batch=batch, devices=devices, place=place, update=update, seed=7)
     return spec_of(text, **overrides)
 
 
@@ -90,7 +61,9 @@ def regression(
     layers: str, inputs: int, outputs: int, *, variables: str = "cpu[1]", **overrides: str
 ) -> ir.Spec:
     """Return the spec of two clones of a few layers without images, words and classes."""
-    text = REGRESSION.format(layers=layers, inputs=inputs, outputs=outputs, variables=variables)
+    model = REGRESSION.format(layers=layers, inputs=inputs, outputs=outputs)
+    place = f"clones -> cpu[*]\nvariables -> {variables}"
+    text = cloned(model, place=place, update="optimizer = SGD(1)", seed=5)
     return spec_of(text, **overrides)
 
 

@@ -70,12 +70,27 @@ def spec_of(text: str, **overrides: str) -> ir.Spec:
     return reading.spec
 
 
-def two_clones(model: str, *, batch: Any = 4, update: str = "optimizer = SGD(0.1)") -> str:
-    """Return the text of a spec for two clones on two processors; `model` is what its model is made of."""
-    return (
-        f'tfdeploy = 1\nmodel "m" {{\n{model}}}\ndevices {{ cpu = 2 }}\n'
-        f"clones {{ count = 2, batch = {batch} }}\nupdate {{ {update} }}\ntrain {{ seed = 3 }}\n"
-    )
+def cloned(
+    model: str,
+    clones: int = 2,
+    *,
+    batch: Any = 4,
+    devices: int | None = None,
+    place: str = "",
+    update: str = "optimizer = SGD(0.1)",
+    seed: int = 3,
+) -> str:
+    """Return the text of a spec with a block `model` of these lines, for clones on processors."""
+    written = list(batch) if isinstance(batch, tuple) else batch
+    blocks = {
+        "devices": f"cpu = {devices or clones}",
+        "clones": f"count = {clones}, batch = {written}",
+        **({"place": place} if place else {}),
+        "update": update,
+        "train": f"seed = {seed}",
+    }
+    ends = "".join(f"{name} {{ {each} }}\n" for name, each in blocks.items())
+    return f'tfdeploy = 1\nmodel "m" {{\n{model}}}\n{ends}'
 
 
 def refusal(call: Callable[..., object], *arguments: Any, **named: Any) -> Any:

@@ -17,7 +17,7 @@ from dsl import ir
 from dsl.codes import CODES
 from dsl.diagnostics import SpecError
 from tests.graphs import graph_of
-from tests.support import CLASSIFIER, marked, refusal_of, spec_of, two_clones
+from tests.support import CLASSIFIER, cloned, marked, refusal_of, spec_of
 
 
 def spec(place: str = "", layers: str = "", **overrides: str) -> ir.Spec:
@@ -39,26 +39,17 @@ def found(broken: ir.Spec) -> list[tuple[str, str, str, tuple[str, ...]]]:
 APART = "cannot be combined with"
 COPIES, OVER_CLONES = "variables -> replicated", "slots -> sharded(clones)"
 PARTS = f"{COPIES}, {OVER_CLONES}"
+CUT = "variables -> sharded(cpu[*])"
+SOME_CUT = 'variables -> balanced(cpu[*]), variables("logits/*") -> sharded(cpu[*])'
+ASYNC = {"update__mode": "async"}
 LOCAL = {"update__mode": "local", "update__average_every": "2"}
+COPIED = ("TFD520", f"`{COPIES}` {APART} `mode = async`", "replicated", ("async",))
 REFUSED: dict[str, tuple[str, dict[str, str], list[tuple[str, str, str, tuple[str, ...]]]]] = {
-    "a copy under async": (
-        COPIES,
-        {"update__mode": "async"},
-        [("TFD520", f"`{COPIES}` {APART} `mode = async`", "replicated", ("async",))],
-    ),
-    "some copies under async": (
-        'variables -> cpu[0], variables("logits/*") -> replicated',
-        {"update__mode": "async"},
-        [("TFD520", f"`{COPIES}` {APART} `mode = async`", "replicated", ("async",))],
-    ),
+    "a copy under async": (COPIES, ASYNC, [COPIED]),
+    "some copies under async": ('variables -> cpu[0], variables("logits/*") -> replicated', ASYNC, [COPIED]),
     "three things that async has no use for": (
         "",
-        {
-            "update__mode": "async",
-            "update__aggregate": "ring",
-            "update__pack": "4KiB",
-            "update__batch_norm": "mean",
-        },
+        {**ASYNC, "update__aggregate": "ring", "update__pack": "4KiB", "update__batch_norm": "mean"},
         [
             ("TFD521", f"`aggregate = ring` {APART} `mode = async`", "ring", ("async",)),
             ("TFD521", f"`pack` {APART} `mode = async`", "4KiB", ("async",)),
@@ -103,21 +94,11 @@ def test_what_does_not_go_together_is_told_at_both_places(case: str) -> None:
 @pytest.mark.parametrize(
     ("place", "overrides", "marked", "labelled"),
     [
-        ("", {"update__mode": "async", "train__deterministic": "true"}, "true", ("async",)),
+        ("", {**ASYNC, "train__deterministic": "true"}, "true", ("async",)),
         ("", {"update__replication": "between_graph"}, "between_graph", ("devices",)),
         ("", {**LOCAL, "update__staleness": "0"}, "0", ("local",)),
-        (
-            "variables -> sharded(cpu[*])",
-            {"update__optimizer": "Lamb(0.1)"},
-            "Lamb(0.1)",
-            ("sharded(cpu[*])",),
-        ),
-        (
-            'variables -> balanced(cpu[*]), variables("logits/*") -> sharded(cpu[*])',
-            {"update__optimizer": "Adafactor(0.1)"},
-            "Adafactor(0.1)",
-            ("sharded(cpu[*])",),
-        ),
+        (CUT, {"update__optimizer": "Lamb(0.1)"}, "Lamb(0.1)", ("sharded(cpu[*])",)),
+        (SOME_CUT, {"update__optimizer": "Adafactor(0.1)"}, "Adafactor(0.1)", ("sharded(cpu[*])",)),
     ],
 )
 def test_a_conflict_is_marked_where_its_choices_are_written(
@@ -137,7 +118,7 @@ def test_a_rule_that_a_later_one_beats_is_no_conflict() -> None:
 
 def test_rows_of_a_table_are_seen_once_the_model_is_traced() -> None:
     """A collective is refused for an embedding, whose gradient is rows; the message names the table."""
-    text = two_clones("""
+    text = cloned("""
   word = input(int32, [])
   digit = input(int32, [])
   logits = word -> Embedding(9, 4, name = "table") -> Dense(3, name = "logits")

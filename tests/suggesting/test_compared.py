@@ -20,6 +20,7 @@ from compiler.time.forecast import forecast_step
 from tests.cli.test_suggest import WIDE
 from tests.compiler.graph.inspect.shapes.test_assumed import TEXT
 from tests.compiler.graph.test_structure import ADAM, CASES, MODEL, SERVERS, SGD, TABLE
+from tests.support import cloned
 from tfdeploy.runtime.plans import SHARED_SEED, plan_of
 from tfdeploy.suggesting.suggester import Suggester
 from tfdeploy.suggesting.trials import Trials
@@ -58,7 +59,7 @@ def graph_of(trials: Trials, text: str) -> Any:
 def test_the_work_of_a_placement_is_that_of_its_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every mode: the same ops at the same places, which wait for the same. Towers are traced once."""
     if name == FREE:
-        text, rules = TEXT.format(shape="none], assume = [50"), "variables -> sharded(cpu[*])"
+        text, rules = cloned(TEXT.format(shape="none], assume = [50")), "variables -> sharded(cpu[*])"
     else:
         place, update, devices, batch, train = (*CASES[name], *("cpu = 3", "4", "")[len(CASES[name]) - 2 :])
         home = "ps[0]" if devices == SERVERS else "cpu[0]"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from compiler.graph.kept_tensors import discarded_graph, without_tensors
 from compiler.graph.storage.export import plain_model
-from tests.support import Training, spec_of, two_clones
+from tests.support import Training, cloned, spec_of
 
 HEAD = """
   x = input(float32, [3])
@@ -28,7 +28,7 @@ def test_normalisation_by_given_figures_and_by_weights() -> None:
         "x": generator.random((4, 3), dtype=np.float32),
         "label": np.array([0, 1, 1, 0], np.int32),
     }
-    training = Training(spec_of(two_clones(HEAD.format(flow=flow), batch=2)), arrays, emulate=True)
+    training = Training(spec_of(cloned(HEAD.format(flow=flow), batch=2)), arrays, emulate=True)
     with training as session:
         before = session.values()
         session.steps(1)
@@ -63,7 +63,7 @@ def test_weights_of_labels_in_an_auc() -> None:
         "x": random.standard_normal((32, 4)).astype(np.float32),
         "labels": random.integers(0, 2, (32, 3)).astype(np.float32),
     }
-    with Training(spec_of(two_clones(LABELS, batch=16)), arrays) as training:
+    with Training(spec_of(cloned(LABELS, batch=16)), arrays) as training:
         compiled = training.compiled
         outputs = [clone.outputs for clone in compiled.clones]
         results = {name: each.result for name, each in compiled.metrics.items()}
@@ -190,7 +190,7 @@ def test_objects_of_the_users_that_keep_tensors(tmp_path: Path) -> None:
         folder = tmp_path / str(len(found))
         folder.mkdir()
         (folder / "keeps.py").write_text(MODULE.format(maker=maker, tensors=maker == "tf.constant"))
-        spec = spec_of(two_clones(OWN), update__optimizer='python("keeps:optimizer")')
+        spec = spec_of(cloned(OWN), update__optimizer='python("keeps:optimizer")')
         with Training(spec, arrays, base=str(folder)) as training:
             results = {name: each.result for name, each in training.compiled.metrics.items()}
             scores = training.session.run((training.compiled.total_loss, results))

@@ -12,7 +12,7 @@ from compiler.pipeline import make_plan
 from compiler.report.terminal import headline
 from compiler.step.read.memory import forecast_memory
 from tests.compiler.graph.tower.test_recompute import chain, trained
-from tests.support import marked, spec_of
+from tests.support import cloned, marked, spec_of
 
 FORMS: dict[str, Any] = {"blocks": 4, "width": 64, "batch": 64, "devices": 1}
 
@@ -64,8 +64,6 @@ def test_a_limit_that_nothing_reaches_is_said_where_it_stands() -> None:
 
 
 UNET = """
-tfdeploy = 1
-model "unet" {
   x = input(float32, [32, 32, 1])
   y = input(float32, [32, 32, 1])
   a = x -> Conv2D(4, 3, padding = same, activation = relu)
@@ -74,10 +72,6 @@ model "unet" {
   d = [b, c] -> Concatenate() -> Conv2D(4, 3, padding = same, activation = relu) -> UpSampling2D(2)
   e = [a, d] -> Concatenate() -> Conv2D(1, 3, padding = same)
   loss = [y, e] -> MeanSquaredError()
-}
-devices { cpu = 1 }
-clones { batch = 16 }
-update { optimizer = SGD(0.1) }
 """
 
 
@@ -86,7 +80,7 @@ def test_skip_connections_never_make_it_worse(wanted: str) -> None:
     """What crosses segments is kept as it was, and a choice that needs more is not taken."""
     found = []
     for recompute in ("none", wanted):
-        step = compile_step(make_plan(spec_of(UNET, update__recompute=recompute))).step
+        step = compile_step(make_plan(spec_of(cloned(UNET, 1, batch=16), update__recompute=recompute))).step
         found.append(forecast_memory(step)["cpu[0]"].bytes)
     assert found[1] <= found[0]
 

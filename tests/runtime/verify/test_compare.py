@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from tests.support import spec_of
+from tests.support import cloned, spec_of
 from tfdeploy.runtime.verify.compare import Trajectory, compare, spread
 from tfdeploy.runtime.verify.report import summary
 from tfdeploy.runtime.verify.session import Options, Verification
@@ -79,25 +79,20 @@ def test_other_variables_cannot_be_compared() -> None:
 
 
 NORMALIZED = """
-tfdeploy = 1
-model "normalized" {
   x = input(float32, [6])
   kind = input(int32, [])
   hidden = x -> Dense(8, name = "before") -> BatchNormalization(name = "norm") -> Activation(relu)
   logits = hidden -> Dense(3, name = "last")
   loss = [kind, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 8 }
-update { optimizer = Adam(0.01), batch_norm = synchronized }
-train { seed = 1 }
 """
 
 
 @pytest.fixture(scope="module")
 def verification() -> Iterator[Verification]:
     """Return a verification of a bias before a normalization, in two of its cases."""
-    found = Verification(spec_of(NORMALIZED), Options(quick=True, synthetic=True))
+    update = "optimizer = Adam(0.01), batch_norm = synchronized"
+    spec = spec_of(cloned(NORMALIZED, batch=8, update=update, seed=1))
+    found = Verification(spec, Options(quick=True, synthetic=True))
     cases = [each for each in found.selected.cases if each.clones > 1 and not each.between][:2]
     found.selected = evolve(found.selected, cases=tuple(cases))
     return found

@@ -10,7 +10,7 @@ import pytest
 from dsl import ir
 from tests.compiler.graph.twins import Step, follow, step_of
 from tests.graphs import graph_of
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.train.evaluation import evaluate
@@ -184,21 +184,15 @@ update {{ optimizer = SGD(0.3) }}
 
 def test_no_gradient_flows_into_weights() -> None:
     """Weights that a layer computes are taken as they are: the layer learns nothing from them."""
-    text = """
-tfdeploy = 1
-model "m" {
+    model = """
   x = input(float32, [3])
   label = input(float32, [1])
   gate = x -> Dense(1, activation = sigmoid, name = "gate")
   y = x -> Dense(1, name = "y")
   loss = [label, y, gate] -> MeanSquaredError()
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 2 }
-update { optimizer = SGD(0.3) }
 """
     arrays = {"x": np.ones((4, 3), np.float32), "label": np.ones((4, 1), np.float32)}
-    with Training(spec_of(text), arrays) as training:
+    with Training(spec_of(cloned(model, batch=2)), arrays) as training:
         before = training.values()
         training.steps(1)
         after = training.values()

@@ -10,14 +10,12 @@ import tensorflow as tf
 
 from compiler.graph.storage.export import plain_model
 from dsl import ir
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, cloned, largest_difference, spec_of
 
 LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6, 1, 8, 3, 10, 2, 5, 1, 4, 6, 2)
 BATCH = 8
 ROUNDING = 5e-5
 TEXT = """
-tfdeploy = 1
-model "tagger" {{
   words = input(int32, [none])
   tags = input(int32, [none])
   mood = input(float32, [1])
@@ -32,15 +30,6 @@ model "tagger" {{
     + 0.3 * ([mood, size] -> MeanSquaredError())
   )
   metrics {{ right = [tags, y] -> SparseCategoricalAccuracy() }}
-}}
-devices {{ cpu = {clones} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{
-  clones -> cpu[*]
-  {place}
-}}
-update {{ optimizer = SGD(0.5) }}
-train {{ seed = 7 }}
 """
 STATES = 'Bidirectional(LSTM(3, return_sequences = true), name = "lstm")'
 ATTENDED = '[states, states] -> MultiHeadAttention(2, 3, name = "attention")'
@@ -72,9 +61,9 @@ def tagger(
     **overrides: str,
 ) -> ir.Spec:
     """Return the spec of a model that gives every word a tag, and guesses at the sentence."""
-    written = list(batch) if isinstance(batch, tuple) else batch
-    text = TEXT.format(clones=clones, batch=written, place=place, states=states, attended=attended)
-    return spec_of(text, **overrides)
+    text, place = TEXT.format(states=states, attended=attended), f"clones -> cpu[*]\n{place}"
+    update = "optimizer = SGD(0.5)"
+    return spec_of(cloned(text, clones, batch=batch, place=place, update=update, seed=7), **overrides)
 
 
 @cache

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dsl import ir
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, cloned, largest_difference, spec_of
 
 LENGTHS = (6, 1, 2, 1, 5, 3, 1, 6, 4, 1, 1, 2)
 ROUNDING = 2e-5
@@ -33,8 +33,6 @@ CASES: dict[str, Any] = {
     },
 }
 TAGGER = """
-tfdeploy = 1
-model "tagger" {{
   words = input(int32, [6])
   tags = input(int32, [6])
   length = input(float32, [1])
@@ -43,15 +41,6 @@ model "tagger" {{
   size = table -> GlobalAveragePooling1D() -> Dense(1, name = "size")
   output = y
   loss = {losses}
-}}
-devices {{ cpu = {devices} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{
-  clones -> cpu[*]
-  {place}
-}}
-update {{ optimizer = {optimizer} }}
-train {{ seed = 7 }}
 """
 
 
@@ -68,18 +57,10 @@ def tagger(
     **overrides: str,
 ) -> ir.Spec:
     """Return the spec of a model that gives every word of six a tag, with losses of its own."""
-    written = list(batch) if isinstance(batch, tuple) else batch
-    text = TAGGER.format(
-        table=table.replace("MASK", str(mask).lower()),
-        layers=layers,
-        losses=losses,
-        devices=max(clones, 1),
-        clones=clones,
-        batch=written,
-        optimizer=optimizer,
-        place=place,
-    )
-    return spec_of(text, **overrides)
+    table = table.replace("MASK", str(mask).lower())
+    text = TAGGER.format(table=table, layers=layers, losses=losses)
+    update, place = f"optimizer = {optimizer}", f"clones -> cpu[*]\n{place}"
+    return spec_of(cloned(text, clones, batch=batch, place=place, update=update, seed=7), **overrides)
 
 
 def sentences(count: int = 12) -> dict[str, Any]:

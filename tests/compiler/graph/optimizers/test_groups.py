@@ -15,15 +15,13 @@ from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from tests.graphs import graph_of
-from tests.support import Training, marked, spec_of
+from tests.support import Training, cloned, marked, spec_of
 
 BATCH = 12
 DENSE = ("muon", "lion", "lamb", "adamax", "adafactor", "logits")
 WEIGHTS = ("table/embeddings", *(f"{layer}/{each}" for layer in DENSE for each in ("kernel", "bias")))
 
-SPEC = """
-tfdeploy = 1
-model "bag" {{
+MODEL = """
   words = input(int32, [5])
   label = input(int32, [])
   y = words -> Embedding(20, 6, name = "table") -> GlobalAveragePooling1D()
@@ -31,14 +29,6 @@ model "bag" {{
     -> Dense(5, activation = tanh, name = "lamb") -> Dense(5, activation = tanh, name = "adamax")
     -> Dense(5, activation = tanh, name = "adafactor") -> Dense(3, name = "logits")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = {half} }}
-update {{
-  clip = global_norm(0.5)
-  {optimizer}
-}}
-train {{ seed = 3 }}
 """
 GROUPS = {
     "table/*": "Nadam(0.01)",
@@ -122,7 +112,8 @@ def _own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bag(optimizer: str) -> ir.Spec:
     """Return the spec with something about optimizers in `update`."""
-    return spec_of(SPEC.format(half=BATCH // 2, optimizer=optimizer))
+    update = f"clip = global_norm(0.5)\n{optimizer}"
+    return spec_of(cloned(MODEL, batch=BATCH // 2, update=update))
 
 
 def batches() -> dict[str, Any]:

@@ -14,11 +14,9 @@ import pytest
 
 from compiler.graph.storage.keras_file import write_keras_file
 from compiler.graph.storage.saving import add_saving
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 WORDS = """
-tfdeploy = 1
-model "words" {
   word = input(int32, [5])
   rating = input(float32, [2])
   label = input(int32, [])
@@ -27,15 +25,6 @@ model "words" {
   wide = [rows, scaled] -> Concatenate() -> SpectralNormalization(Dense(64), name = "wide")
   logits = wide -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { cpu = 2 }
-clones { count = 2, batch = 4 }
-place {
-  variables -> cpu[0]
-  variables("table/*") -> sharded(cpu[*])
-}
-update { optimizer = Adam(0.1), ema = 0.9 }
-train { seed = 7 }
 """
 
 
@@ -48,7 +37,9 @@ def trained() -> Iterator[Training]:
         "rating": generator.normal(size=(8, 2)).astype(np.float32),
         "label": generator.integers(0, 3, 8).astype(np.int32),
     }
-    with Training(spec_of(WORDS), data) as training:
+    place = 'variables -> cpu[0], variables("table/*") -> sharded(cpu[*])'
+    text = cloned(WORDS, place=place, update="optimizer = Adam(0.1), ema = 0.9", seed=7)
+    with Training(spec_of(text), data) as training:
         training.steps(2)
         yield training
 

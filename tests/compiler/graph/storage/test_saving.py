@@ -9,25 +9,14 @@ import numpy as np
 import pytest
 
 from compiler.graph.storage.saving import Saving, add_saving
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, cloned, largest_difference, spec_of
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles, ServerFiles
 
 WORDS = """
-tfdeploy = 1
-model "words" {{
   word = input(int32, [5])
   label = input(int32, [])
   logits = word -> Embedding(100, 8, name = "table") -> Flatten() -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-place {{
-  variables -> cpu[0]
-  variables("table/*") -> sharded(cpu[*])
-}}
-update {{ optimizer = {optimizer} }}
-train {{ seed = 7 }}
 """
 MOST = 20 * 8 * 4  # bytes of 20 rows: each piece has ten slices of 5 rows
 
@@ -40,7 +29,9 @@ def saved(request: pytest.FixtureRequest) -> Iterator[tuple[bool, Training, Savi
         "word": generator.integers(0, 20, (8, 5)).astype(np.int32),
         "label": generator.integers(0, 3, 8).astype(np.int32),
     }
-    with Training(spec_of(WORDS.format(optimizer=request.param)), data) as training:
+    place = 'variables -> cpu[0], variables("table/*") -> sharded(cpu[*])'
+    text = cloned(WORDS, place=place, update=f"optimizer = {request.param}", seed=7)
+    with Training(spec_of(text), data) as training:
         training.steps(2)
         yield "lazy" in request.param, training, add_saving(training.compiled, most=MOST)
 

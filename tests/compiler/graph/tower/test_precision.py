@@ -14,7 +14,7 @@ from compiler.graph.tower.traces import Traces
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
 from tests.graphs import graph_of, unusual_keras
 from tests.models import data, model, train
-from tests.support import Training, spec_of, two_clones
+from tests.support import Training, cloned, spec_of
 
 FLOAT16 = {"update__precision": "mixed_float16"}
 BFLOAT16 = {"update__precision": "mixed_bfloat16"}
@@ -36,8 +36,6 @@ def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> 
 
 
 SETTINGS = """
-tfdeploy = 1
-model "settings" {
   image = input(float32, [8, 8, 1])
   class = input(float32, [3])
   chosen = image
@@ -48,10 +46,6 @@ model "settings" {
     -> Dense(3, activation = sigmoid)
   loss = [class, chosen] -> KLDivergence()
   metrics { score = [class, chosen] -> F1Score() }
-}
-devices { cpu = 2 }
-clones { batch = 4 }
-update { optimizer = Adam(0.1) }
 """
 
 REPORTED = """
@@ -109,7 +103,7 @@ def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
         "kind": np.array([2048, 2049, 2050, 2047, 2049, 2048, 7, 2049], np.int32),
         "s": random.integers(0, 3, (8, 3, 1)).astype(np.float32),
     }
-    spec = spec_of(two_clones(REPORTED, update=f"optimizer = SGD(0.0), precision = {precision}"))
+    spec = spec_of(cloned(REPORTED, update=f"optimizer = SGD(0.0), precision = {precision}"))
     with Training(spec, arrays, base=str(tmp_path)) as training:
         compiled, evaluation = training.compiled, training.compiled.evaluation
         results = {name: each.result for name, each in compiled.metrics.items()}
@@ -176,9 +170,10 @@ def test_layers_within_layers_take_the_precision_too() -> None:
 
 def test_a_graph_does_not_depend_on_the_settings_of_keras() -> None:
     """Layers, losses and metrics are those of the spec, and Keras keeps its settings."""
-    usual = graph_of(spec_of(SETTINGS), seed=1, traces=Traces(".")).graph.as_graph_def()
+    spec = spec_of(cloned(SETTINGS, update="optimizer = Adam(0.1)"))
+    usual = graph_of(spec, seed=1, traces=Traces(".")).graph.as_graph_def()
     with unusual_keras():
-        assert graph_of(spec_of(SETTINGS), seed=1, traces=Traces(".")).graph.as_graph_def() == usual
+        assert graph_of(spec, seed=1, traces=Traces(".")).graph.as_graph_def() == usual
 
 
 # --- loss scaling -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from dsl.diagnostics import Diagnostic
 from tests.graphs import graph_of
-from tests.support import marked, refusal_of, spec_of, two_clones
+from tests.support import cloned, marked, refusal_of, spec_of
 
 MODEL = """
   x = input(float32, [6, 4])
@@ -20,7 +20,7 @@ MODEL = """
 
 def refused(flow: str) -> Diagnostic:
     """Return the error with which a model of one flow is refused."""
-    diagnostic = refusal_of(lambda: graph_of(spec_of(two_clones(MODEL.format(flow=flow))), emulate=True))
+    diagnostic = refusal_of(lambda: graph_of(spec_of(cloned(MODEL.format(flow=flow))), emulate=True))
     assert diagnostic.span is not None
     return diagnostic
 
@@ -74,7 +74,7 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
 
     def compiled(always: str) -> CompiledGraph:
         flow = f'x -> Dropout(0.5) -> python("noisy:Noise", always = {always}) -> Flatten() -> Dense(2)'
-        return graph_of(spec_of(two_clones(MODEL.format(flow=flow))), emulate=True, base=str(tmp_path))
+        return graph_of(spec_of(cloned(MODEL.format(flow=flow))), emulate=True, base=str(tmp_path))
 
     assert compiled("false").weights
     diagnostic = refusal_of(lambda: compiled("true"))
@@ -88,7 +88,7 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
 def test_input_with_the_name_of_a_layer() -> None:
     """A layer that has no name of its own gets another than the input's, and the Keras model can be made."""
     text = MODEL.format(flow="dense -> Flatten() -> Dense(2)").replace("x = ", "dense = ")
-    compiled = graph_of(spec_of(two_clones(text)), emulate=True)
+    compiled = graph_of(spec_of(cloned(text)), emulate=True)
     assert list(compiled.weights) == ["dense_1/kernel", "dense_1/bias"]
     exported = plain_model(compiled).model
     assert [each.name for each in exported.inputs] == ["dense"]
@@ -162,7 +162,7 @@ WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
 )
 def test_what_is_wrong_is_said_at_its_place(steps: str, written: str, code: str, place: str | None) -> None:
     """Of operations, layers, terms of the loss and weights of examples; no place means the last step."""
-    found = refusal_of(lambda: graph_of(spec_of(two_clones(STEPS.format(steps=steps.format(written))))))
+    found = refusal_of(lambda: graph_of(spec_of(cloned(STEPS.format(steps=steps.format(written))))))
     assert found.code == code
     assert marked(found) == (place or written.partition(" -> ")[2])
     if steps == WEIGHTS:

@@ -7,7 +7,7 @@ import pytest
 
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import ops_before, spec_of
+from tests.support import cloned, ops_before, spec_of
 
 LINEAR = """
 import keras
@@ -24,25 +24,18 @@ def linear():
     return Linear(2, use_bias=False)
 """
 SPEC = """
-tfdeploy = 1
-model "m" {{
   x = input(float32, [3])
   label = input(int32, [])
   y = x -> {first} -> BatchNormalization(renorm = true, name = "norm") -> Dense(2, name = "last")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ batch = 4 }}
-place {{ clones -> cpu[*] }}
-update {{ optimizer = {optimizer}, {update} }}
-train {{ seed = 1 }}
 """
 CHANGES = ("ResourceApply", "Assign", "ResourceScatter")  # how the types begin of ops that change variables
 
 
 def spec(first: str, optimizer: str = "SGD(0.1)", update: str = "mode = sync", **train: str) -> ir.Spec:
     """Return the spec of two clones of a small model that begins with the layer `first`."""
-    return spec_of(SPEC.format(first=first, optimizer=optimizer, update=update), **train)
+    update = f"optimizer = {optimizer}, {update}"
+    return spec_of(cloned(SPEC.format(first=first), place="clones -> cpu[*]", update=update, seed=1), **train)
 
 
 def changes_of(handle: Any, scope: str) -> list[Any]:

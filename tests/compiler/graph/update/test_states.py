@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 from tfdeploy.runtime.verify.session import Options, Verification
 
 COUNTING = """
@@ -48,28 +48,19 @@ class Counting(keras.layers.Layer):
 """
 
 MODEL = """
-tfdeploy = 1
-model "counted" {{
   x = input(float32, [3])
   y = input(float32, [1])
   p = x -> python("counting:Counting"{arguments}, name = "counter") -> Dense(1, name = "last")
   loss = [y, p] -> MeanSquaredError()
-}}
-devices {{ cpu = {clones} }}
-clones {{ batch = {batch} }}
-{place}
-update {{ optimizer = SGD(0.01){update} }}
-train {{ seed = 1 }}
 """
 
-REPLICATED, PIECES = "place { variables -> replicated }", 'place { variables("*/of_*") -> sharded(cpu[*]) }'
+REPLICATED, PIECES = "variables -> replicated", 'variables("*/of_*") -> sharded(cpu[*])'
 
 
 def _spec(folder: Path, batch: str, update: str = "", place: str = "", arguments: str = "") -> Any:
     (folder / "counting.py").write_text(COUNTING)
-    clones = batch.count(",") + 1
-    text = MODEL.format(batch=batch, clones=clones, update=update, place=place, arguments=arguments)
-    return spec_of(text)
+    text, update = MODEL.format(arguments=arguments), f"optimizer = SGD(0.01){update}"
+    return spec_of(cloned(text, batch.count(",") + 1, batch=batch, place=place, update=update, seed=1))
 
 
 def _arrays(count: int) -> dict[str, Any]:

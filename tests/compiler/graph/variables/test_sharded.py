@@ -19,29 +19,14 @@ from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError
 from tests.graphs import graph_of, map_of
-from tests.support import CLASSIFIER, Training, largest_difference, refusal_of, spec_of
+from tests.support import CLASSIFIER, Training, cloned, largest_difference, refusal_of, spec_of
 
 MODEL = """
-tfdeploy = 1
-
-model "words" {{
   word = input(int32, [5])
   label = input(int32, [])
   rows = word -> Embedding(100, 6, name = "table"{table}) -> Flatten()
   logits = rows -> BatchNormalization(name = "norm") -> Dense(3, name = "logits"{dense})
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{ cpu = 4 }}
-clones {{ count = {clones}, batch = {batch} }}
-
-place {{
-  clones -> cpu[0..1]
-  {rules}
-}}
-
-update {{ {optimizer}, batch_norm = mean }}
-train {{ seed = 7 }}
 """
 TABLE = 'variables("table/*") -> sharded(cpu[1..3])'
 ALL = "variables -> sharded(cpu[*])"
@@ -60,9 +45,9 @@ def words(
     """Return the spec of a model with a table of 100 rows."""
     if not optimizer.startswith("optimizer {"):
         optimizer = f"optimizer = {optimizer}"
-    text = MODEL.format(
-        rules=rules, optimizer=optimizer, clones=clones, batch=batch, table=table, dense=dense
-    )
+    update, place = f"{optimizer}, batch_norm = mean", f"clones -> cpu[0..1]\n{rules}"
+    text = MODEL.format(table=table, dense=dense)
+    text = cloned(text, clones, batch=batch, devices=4, place=place, update=update, seed=7)
     return spec_of(text, **overrides)
 
 
@@ -176,7 +161,8 @@ def test_a_table_with_several_uses_gets_the_gradients_of_all(kind: str, tmp_path
     """Rows for a look-up and all pieces for a product, as in tied weights, or rows of two look-ups."""
     (tmp_path / "own.py").write_text(OWN)
     optimizer = "optimizer = Adam(0.01)" if kind == "Tied" else "optimizer = SGD(0.1)"
-    text = MODEL.format(rules=TABLE, optimizer=optimizer, clones=2, batch=4, table="", dense="")
+    update, place = f"{optimizer}, batch_norm = mean", f"clones -> cpu[0..1]\n{TABLE}"
+    text = cloned(MODEL.format(table="", dense=""), devices=4, place=place, update=update, seed=7)
     text = text.replace('Embedding(100, 6, name = "table")', f'python("own:{kind}", name = "table")')
     if kind == "Tied":
         begin, end = text.index("  rows ="), text.index("  loss =")

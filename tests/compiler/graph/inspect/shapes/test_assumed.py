@@ -6,7 +6,7 @@ from compiler.report.terminal import terminal_map
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
 from tests.graphs import graph_of
-from tests.support import refusal_of, spec_of, two_clones
+from tests.support import cloned, refusal_of, spec_of
 
 TEXT = """
   words = input(int32, [{shape}])
@@ -18,7 +18,7 @@ TEXT = """
 
 def placement(shape: str) -> PlacementMap:
     """Return the map of a model, with its forecasts."""
-    compiled = graph_of(spec_of(two_clones(TEXT.format(shape=shape))))
+    compiled = graph_of(spec_of(cloned(TEXT.format(shape=shape))))
     return map_placement(compiled, memory=forecast_memory(compiled.sized_step))
 
 
@@ -43,7 +43,7 @@ def test_images_of_any_size() -> None:
         'Embedding(200, 16, mask_zero = true, name = "table")',
         'Conv2D(4, 3, name = "conv") -> BatchNormalization() -> MaxPooling2D() -> GlobalAveragePooling2D()',
     )
-    compiled = graph_of(spec_of(two_clones(text.format(shape=""))))
+    compiled = graph_of(spec_of(cloned(text.format(shape=""))))
     assert [each.assumed for each in compiled.plan.model.inputs[0].free] == [128, 128]
     assert compiled.train_input.batch["words"].shape.as_list() == [8, None, None, 3]
 
@@ -57,7 +57,7 @@ PLACES = """
 def test_a_weight_for_each_position_needs_a_size() -> None:
     """What TensorFlow would find out at the first batch of another size is refused, with the axis named."""
     text = TEXT.format(shape="none").replace(' -> Dense(5, name = "tag")', PLACES)
-    text = two_clones(text.replace("  y = words", "  table = words"))
+    text = cloned(text.replace("  y = words", "  table = words"))
     found = refusal_of(lambda: graph_of(spec_of(text.replace("FOUND", "table + places"))))
     assert (found.code, found.message) == ("TFD506", "`add` cannot be applied here")
     assert found.text == "gets `[?, 16]` and `[50, 16]`"

@@ -8,14 +8,12 @@ import pytest
 
 from compiler.graph.tower.network.keras_scope import own_names
 from tests.graphs import graph_of
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 SMALLEST = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
 """The least height and width that Keras takes, where it is not 32."""
 
-SPEC = """
-tfdeploy = 1
-model "m" {{
+MODEL = """
   image = input(float32, [{size}, {size}, 3])
   label = input(int32, [])
   features = image
@@ -24,14 +22,6 @@ model "m" {{
     )(training = {training})
   logits = features -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{
-  optimizer = SGD(0.01)
-  {update}
-}}
-train {{ seed = 3 }}
 """
 
 COMPILED = (
@@ -62,7 +52,8 @@ each of eight examples, so that a step of Keras's differs by 0.5 % if the weight
 
 
 def _text(name: str, *, training: str = "true", update: str = "") -> str:
-    return SPEC.format(name=name, size=SMALLEST.get(name, 32), training=training, update=update)
+    model = MODEL.format(name=name, size=SMALLEST.get(name, 32), training=training)
+    return cloned(model, update=f"optimizer = SGD(0.01)\n{update}")
 
 
 @pytest.mark.full

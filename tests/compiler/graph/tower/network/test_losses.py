@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras.src.backend.common.masking import set_keras_mask
 
 from compiler.graph.tower.network.losses import measure
-from tests.support import Training, spec_of, two_clones
+from tests.support import Training, cloned, spec_of
 
 
 @pytest.mark.family(every=3)
@@ -52,7 +52,7 @@ TEXT = """
 def test_means_are_over_the_whole_batch() -> None:
     """Signs, factors and clones with other batches; the gradient is that of the mean."""
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
-    with Training(spec_of(two_clones(TEXT, batch=[3, 5])), {"x": x}) as training:
+    with Training(spec_of(cloned(TEXT, batch=[3, 5])), {"x": x}) as training:
         before = training.values()["dense/kernel"]
         (loss,) = training.steps(1)
         after = training.values()["dense/kernel"]

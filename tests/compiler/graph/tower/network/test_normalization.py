@@ -13,8 +13,8 @@ from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network import normalization
 from tests.bfloat16 import MIXED_BFLOAT16
 from tests.graphs import graph_of
-from tests.models import IMAGES, TEXT, data, model, train
-from tests.support import Training, largest_difference, spec_of
+from tests.models import data, model, train
+from tests.support import Training, largest_difference
 
 PLAIN = '-> BatchNormalization(name = "norm") -> Flatten()'
 FORMS = {
@@ -98,10 +98,8 @@ def own(tmp_path: Path) -> Callable[..., CompiledGraph]:
     (tmp_path / "norms.py").write_text(MODULE)
 
     def compiled(clones: int, batch_norm: str = "first") -> CompiledGraph:
-        text = TEXT.format(
-            input=IMAGES, layers=OWN, clones=clones, devices=clones, batch=12, place="", optimizer="SGD(0.5)"
-        )
-        return graph_of(spec_of(text, update__batch_norm=batch_norm), base=str(tmp_path))
+        spec = model("normal", layers=OWN, clones=clones, batch=12, update__batch_norm=batch_norm)
+        return graph_of(spec, base=str(tmp_path))
 
     return compiled
 

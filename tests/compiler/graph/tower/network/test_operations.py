@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
 from tests.compiler.graph.twins import follow, step_of
-from tests.support import Training, spec_of, two_clones
+from tests.support import Training, cloned, spec_of
 from tests.zoo.keras_layers import Same
 
 MODEL = """
@@ -107,7 +107,7 @@ def test_a_free_weight_of_many_axes_in_a_model_of_texts_is_exported(tmp_path: Pa
         "word": np.array([["a", "c"], ["b", "b"], ["a", "b"], ["c", "a"]], object),
         "label": np.ones((4, 2), np.float32),
     }
-    with Training(spec_of(two_clones(FREE, batch=2)), arrays) as training:
+    with Training(spec_of(cloned(FREE, batch=2)), arrays) as training:
         training.steps(2)
         values = training.values()
         exported = keras_model(training.compiled, {name: values[name] for name in training.compiled.weights})
@@ -152,7 +152,7 @@ def test_arguments_of_calls_are_those_of_keras() -> None:
     words = generator.integers(1, 9, (8, 4)).astype(np.int32)
     words[:, 2:] *= generator.integers(0, 2, (8, 1), np.int32)  # some end with what the mask leaves out
     arrays = {"words": words, "label": generator.integers(0, 9, (8, 4)).astype(np.int32)}
-    step, twin = step_of(spec_of(two_clones(CALLS)), arrays), _twin_of_calls()
+    step, twin = step_of(spec_of(cloned(CALLS)), arrays), _twin_of_calls()
     variables = dict(zip(step.compiled.weights, twin.weights, strict=True))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     follow(step, twin, keras.optimizers.SGD(0.1), loss, *arrays.values(), variables=variables)

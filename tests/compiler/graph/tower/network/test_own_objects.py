@@ -15,7 +15,7 @@ from compiler.graph.tower.network.network import activation_of, make
 from compiler.graph.user_code import load_function
 from dsl import ir
 from tests.graphs import graph_of
-from tests.support import Training, refusal_of, spec_of, two_clones
+from tests.support import Training, cloned, refusal_of, spec_of
 
 FILE_OF_MINE = Path(__file__).with_name("mine.py")
 
@@ -47,7 +47,7 @@ MODEL = """
 
 def _spec(text: str, folder: Path, **overrides: str) -> ir.Spec:
     shutil.copy(FILE_OF_MINE, folder / "mine.py")
-    return spec_of(two_clones(text), **overrides)
+    return spec_of(cloned(text), **overrides)
 
 
 def _arrays() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _step_in_keras(model: keras.Model, mine: Any, arrays: dict[str, Any]) -> flo
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_two_clones_train_as_keras_does(tmp_path: Path) -> None:
+def test_cloned_train_as_keras_does(tmp_path: Path) -> None:
     """A model with two outputs, one with named inputs, and all kinds of objects: weights, loss and metrics.
 
     The model has a loss and a batch normalization of its own, which must be those of the whole batch.

@@ -3,21 +3,15 @@
 import numpy as np
 import pytest
 
+from dsl import ir
 from tests.graphs import graph_of
-from tests.support import Training, marked, refusal_of, spec_of
+from tests.support import Training, cloned, marked, refusal_of, spec_of
 
-SPEC = """
-tfdeploy = 1
-model "m" {{
+MODEL = """
   image = input(float32, [8, 8, 3])
   label = input(float32, [2])
   out = image {layers} -> Flatten() -> Dense(2)
   loss = [label, out] -> MeanSquaredError()
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 8 }}
-update {{ optimizer = SGD(0.0) }}
-train {{ seed = 3 }}
 """
 LAYERS = """
     -> RandomFlip("horizontal")
@@ -29,6 +23,11 @@ LAYERS = """
 """
 
 
+def changing(layers: str) -> ir.Spec:
+    """Return the spec of clones whose images go through layers, and whose weights stay as they are."""
+    return spec_of(cloned(MODEL.format(layers=layers), batch=8, update="optimizer = SGD(0.0)"))
+
+
 @pytest.mark.full
 def test_clones_draw_numbers_of_their_own_in_each_step_that_follow_from_the_seed() -> None:
     """Two clones on the same examples have other outputs; steps differ, and a second run is the same."""
@@ -37,7 +36,7 @@ def test_clones_draw_numbers_of_their_own_in_each_step_that_follow_from_the_seed
     arrays = {"image": np.concatenate([images, images]), "label": np.concatenate([labels, labels])}
     runs = []
     for _ in range(2):
-        with Training(spec_of(SPEC.format(layers=LAYERS)), arrays) as training:
+        with Training(changing(LAYERS), arrays) as training:
             runs.append(training.steps(3))
             one, two = training.session.run([clone.outputs for clone in training.compiled.clones])
         assert not np.allclose(one, two)
@@ -47,7 +46,7 @@ def test_clones_draw_numbers_of_their_own_in_each_step_that_follow_from_the_seed
 
 def test_a_layer_with_another_shape_in_evaluation_is_named_with_both_shapes() -> None:
     """A crop in training only is reported at the crop, with a label at the step that cannot use its shape."""
-    found = refusal_of(lambda: graph_of(spec_of(SPEC.format(layers="-> RandomFlip() -> RandomCrop(6, 6)"))))
+    found = refusal_of(lambda: graph_of(changing("-> RandomFlip() -> RandomCrop(6, 6)")))
     assert found.code == "TFD593"
     assert "`[6, 6, 3]` in training and `[8, 8, 3]` in evaluation" in found.message
     assert marked(found) == "RandomCrop(6, 6)"
@@ -58,7 +57,7 @@ def test_a_random_perspective_is_for_training_alone() -> None:
     """Images are warped in training, by clone and step; predictions are those of the images as they are."""
     images = np.random.default_rng(0).random([4, 8, 8, 3], np.float32)
     arrays = {"image": np.concatenate([images, images]), "label": np.zeros([8, 2], np.float32)}
-    with Training(spec_of(SPEC.format(layers="-> RandomPerspective(1.0)")), arrays) as training:
+    with Training(changing("-> RandomPerspective(1.0)"), arrays) as training:
         evaluation, session = training.compiled.evaluation, training.session
         weights = training.values()
         plain = arrays["image"].reshape(8, -1) @ weights["dense/kernel"] + weights["dense/bias"]

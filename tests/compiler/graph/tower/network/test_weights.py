@@ -16,7 +16,7 @@ import tensorflow as tf
 from compiler.graph.storage.export import keras_model
 from compiler.graph.tower.trace import Tracer
 from compiler.model.elaborate import elaborate
-from tests.support import Training, refusal_of, spec_of, two_clones
+from tests.support import Training, cloned, refusal_of, spec_of
 
 INPUTS = """
   x = input(float32, [4, 6])
@@ -261,7 +261,7 @@ def test_operations_on_weights_are_those_of_keras(weights: Mapping[str, Any]) ->
     found += [f"s{at}_{number}" for at, (_, count) in enumerate(last) for number in range(count)]
     tail = TAIL.format(outputs=", ".join(f"o_{each} = {each}" for each in found))
     arrays = _arrays(8)
-    with Training(spec_of(two_clones(INPUTS + bound + tail)), arrays) as training:
+    with Training(spec_of(cloned(INPUTS + bound + tail)), arrays) as training:
         training.assign({f"{name}/weight": value for name, value in weights.items()})
         towers = training.session.run([clone.outputs for clone in training.compiled.clones])
     made = {name: np.concatenate([tower[f"o_{name}"] for tower in towers]) for name in found}
@@ -291,7 +291,7 @@ def test_operations_on_weights_are_those_of_keras(weights: Mapping[str, Any]) ->
 @pytest.mark.parametrize(("written", "code"), REFUSED.items())
 def test_what_cannot_work_is_refused_at_its_place(written: str, code: str) -> None:
     """The shapes in the message are those of the spec: a weight has no axis for the batch."""
-    text = two_clones(INPUTS + f"  e = {written}\n" + TAIL.format(outputs="o = e"))
+    text = cloned(INPUTS + f"  e = {written}\n" + TAIL.format(outputs="o = e"))
     found = refusal_of(lambda: Tracer(elaborate(spec_of(text)), 3).trace(4, training=True))
     assert found.code == code
     assert found.span.text in written

@@ -21,12 +21,9 @@ from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.graphs import graph_of, map_of
-from tests.support import Training, largest_difference, refusal_of, spec_of
+from tests.support import Training, cloned, largest_difference, refusal_of, spec_of
 
 MODEL = """
-tfdeploy = 1
-
-model "small" {{
   word = input(int32, [3])
   image = input(float32, [5, 5, 1])
   label = input(int32, [])
@@ -35,16 +32,6 @@ model "small" {{
   both = [rows, seen] -> Concatenate()
   logits = both -> Dense(3, name = "logits"{dense})
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{ cpu = {clones} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{
-  clones -> cpu[*]
-  {rules}
-}}
-update {{ {update} }}
-train {{ seed = 7 }}
 """
 OVER_CLONES = "variables -> replicated\n  slots -> sharded(clones)"
 ONE = "variables -> cpu[0]"
@@ -62,15 +49,9 @@ def small(
     **overrides: str,
 ) -> ir.Spec:
     """Return the spec of a model with a clone for each batch, and weights that do not divide by 4 or 3."""
-    text = MODEL.format(
-        clones=len(batches),
-        batch=list(batches),
-        rules=rules,
-        update=update or f"optimizer = {optimizer}",
-        table=table,
-        dense=dense,
-    )
-    return spec_of(text, **overrides)
+    update, place = update or f"optimizer = {optimizer}", f"clones -> cpu[*]\n{rules}"
+    text = MODEL.format(table=table, dense=dense)
+    return spec_of(cloned(text, len(batches), batch=batches, place=place, update=update, seed=7), **overrides)
 
 
 @cache
@@ -164,18 +145,10 @@ def test_a_step_whose_gradients_are_not_finite_leaves_all_parts_as_they_were() -
 
 
 TINY = """
-tfdeploy = 1
-model "tiny" {{
   word = input(int32, [])
   y = input(float32, [1])
   z = word -> Embedding(1, 2, name = "table") -> Dense(1, name = "z")
   loss = [y, z] -> MeanSquaredError()
-}}
-devices {{ cpu = {clones} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{ {rules} }}
-update {{ optimizer = Adam(0.1), ema = 0.9 }}
-train {{ seed = 1 }}
 """
 
 
@@ -184,7 +157,8 @@ def test_variables_with_fewer_elements_than_clones_have_fewer_parts() -> None:
     arrays = {"word": np.zeros(4, np.int32), "y": np.ones((4, 1), np.float32)}
     found = []
     for clones, batch, rules in ((1, 4, ONE), (4, 1, OVER_CLONES)):
-        with Training(spec_of(TINY.format(clones=clones, batch=batch, rules=rules)), arrays) as training:
+        text = cloned(TINY, clones, batch=batch, place=rules, update="optimizer = Adam(0.1), ema = 0.9")
+        with Training(spec_of(text), arrays) as training:
             training.steps(STEPS)
             evaluated = training.evaluated(arrays, training.compiled.evaluation.loss)
             found.append({**training.values(), "evaluated": evaluated})

@@ -39,43 +39,32 @@ COPIED = "clones -> cpu[0..1]\n  variables -> replicated"
 ONE = "clones -> cpu[0..1]\n  variables -> cpu[0]"
 ON_SERVERS = "clones -> worker[*].gpu[*]\n  variables -> ps[0]"
 
+COPIED_BY_GLOBS = """clones -> cpu[0..1]
+  variables("t*") -> replicated
+  variables("f*") -> replicated"""
+CUT = ONE.replace("cpu[0]", "sharded(cpu[0..1])")
+TOGETHER = "mode = async\n  replication = in_graph"
+MOVED = "updates -> cpu[2]"
+
 STILL = {
-    "copies": (CPUS, COPIED, "", True, "updates -> cpu[2]"),
-    "copies by a glob": (CPUS, COPIED.replace("variables", 'variables("*")'), "", True, "updates -> cpu[2]"),
-    "copies in a ring": (CPUS, COPIED, "aggregate = ring", True, "updates -> cpu[2]"),
-    "parts of copies": (CPUS, f"{COPIED}\n  slots -> sharded(clones)", "", True, "updates -> cpu[2]"),
+    "copies": (CPUS, COPIED, "", True, MOVED),
+    "copies by a glob": (CPUS, COPIED.replace("variables", 'variables("*")'), "", True, MOVED),
+    "copies in a ring": (CPUS, COPIED, "aggregate = ring", True, MOVED),
+    "parts of copies": (CPUS, f"{COPIED}\n  slots -> sharded(clones)", "", True, MOVED),
     "workers, async": (CLUSTER, ON_SERVERS, "mode = async", True, "updates -> ps[1]"),
 }
 LATER = {
-    "copies by several globs": (
-        CPUS,
-        'clones -> cpu[0..1]\n  variables("t*") -> replicated\n  variables("f*") -> replicated',
-        "",
-        True,
-        "updates -> cpu[2]",
-    ),
-    "copies, local": (CPUS, COPIED, "mode = local\n  average_every = 2", False, "updates -> cpu[2]"),
+    "copies by several globs": (CPUS, COPIED_BY_GLOBS, "", True, MOVED),
+    "copies, local": (CPUS, COPIED, "mode = local\n  average_every = 2", False, MOVED),
     "no slots": (CPUS, ONE, "", True, "slots -> cpu[2]"),
     "no slots of some": (CPUS, ONE, "", True, 'slots("fc/*") -> cpu[2]'),
     "no slots, async": (CPUS, ONE, "mode = async", True, "slots -> cpu[2]"),
-    "no slots in pieces": (
-        CPUS,
-        "clones -> cpu[0..1]\n  variables -> sharded(cpu[0..1])",
-        "",
-        True,
-        "slots -> cpu[2]",
-    ),
+    "no slots in pieces": (CPUS, CUT, "", True, "slots -> cpu[2]"),
     "no slots on servers": (CLUSTER, ON_SERVERS, "replication = between_graph", True, "slots -> ps[1]"),
     "no summaries": (CPUS, ONE, "", True, "summaries -> cpu[2]"),
-    "clones, async": (CPUS, ONE, "mode = async", False, "updates -> cpu[2]"),
-    "clones, local": (CPUS, ONE, "mode = local\n  average_every = 2", False, "updates -> cpu[2]"),
-    "clones of a cluster, async": (
-        CLUSTER,
-        ON_SERVERS,
-        "mode = async\n  replication = in_graph",
-        False,
-        "updates -> ps[1]",
-    ),
+    "clones, async": (CPUS, ONE, "mode = async", False, MOVED),
+    "clones, local": (CPUS, ONE, "mode = local\n  average_every = 2", False, MOVED),
+    "clones of a cluster, async": (CLUSTER, ON_SERVERS, TOGETHER, False, "updates -> ps[1]"),
 }
 MOVING = {
     "slots": (CPUS, ONE, "optimizer = Adam()", True, "slots -> cpu[2]"),
@@ -85,17 +74,11 @@ MOVING = {
     "inputs": (CPUS, ONE, "", True, "inputs -> cpu[2]"),
     "evaluation": (CPUS, ONE, "", True, "evaluation -> cpu[2]"),
     "ops": (CPUS, ONE, "", True, 'ops("fc/*") -> cpu[2]'),
-    "one place": (CPUS, ONE, "", False, "updates -> cpu[2]"),
-    "copies of some": (CPUS, f'{ONE}\n  variables("fc/*") -> replicated', "", True, "updates -> cpu[2]"),
-    "copies but for some": (
-        CPUS,
-        f'{COPIED}\n  variables("fc/*") -> cpu[0]',
-        "",
-        True,
-        "updates -> cpu[2]",
-    ),
+    "one place": (CPUS, ONE, "", False, MOVED),
+    "copies of some": (CPUS, f'{ONE}\n  variables("fc/*") -> replicated', "", True, MOVED),
+    "copies but for some": (CPUS, f'{COPIED}\n  variables("fc/*") -> cpu[0]', "", True, MOVED),
     "workers": (CLUSTER, ON_SERVERS, "replication = between_graph", True, "updates -> ps[1]"),
-    "rows of a table, async": (CPUS, ONE, "mode = async", True, "updates -> cpu[2]"),
+    "rows of a table, async": (CPUS, ONE, "mode = async", True, MOVED),
 }
 
 
@@ -151,6 +134,6 @@ def test_check_warns_of_what_needs_no_graph() -> None:
 
 def test_copies_are_shown_beside_the_rule() -> None:
     """With the last rule for updates, as an earlier one is overruled anyway."""
-    case = (CPUS, f"{COPIED}\n  updates -> cpu[1]", "", True, "updates -> cpu[2]")
+    case = (CPUS, f"{COPIED}\n  updates -> cpu[1]", "", True, MOVED)
     (found,) = check_spec(spec_of(text_of(case, rule=True)))
     assert (found.span.text, found.labels[0].span.text) == ("updates -> cpu[2]", "variables -> replicated")

@@ -75,119 +75,79 @@ def _plan(devices: str, place: str, update: str = "", *, model: str = "", data: 
     )
 
 
+PAIRS, FOURS, SINGLES = _cluster(4, 2), _cluster(4, 4), _cluster(8, 1)
+AVERAGED, SUMS = "mode = local\n  average_every = 4", "aggregate = hierarchical()"
+CUT = "variables -> sharded(ps[*])"
+GROUPED = 'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]'
 ALIKE = {
-    "servers, by tasks and GPUs": (_cluster(4, 2), ON_SERVERS, ""),
-    "servers, by tasks": (_cluster(8, 1), ON_SERVERS, "clip = global_norm(1.0)"),
-    "servers, async in one graph": (_cluster(4, 2), ON_SERVERS, "mode = async\n  replication = in_graph"),
-    "servers, several micro-batches": (_cluster(4, 2), ON_SERVERS, "accumulate = 2"),
-    "servers, half precision": (_cluster(4, 2), ON_SERVERS, "precision = mixed_float16"),
-    "pieces on servers": (_cluster(4, 2), "variables -> sharded(ps[*])", ""),
-    "slots beside other tasks": (_cluster(4, 2), f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]", ""),
-    "one pipe for all": (_cluster(4, 2), f"{ON_SERVERS}\n  inputs -> worker[0].cpu[0]", ""),
+    "servers, by tasks and GPUs": (PAIRS, ON_SERVERS, ""),
+    "servers, by tasks": (SINGLES, ON_SERVERS, "clip = global_norm(1.0)"),
+    "servers, async in one graph": (PAIRS, ON_SERVERS, "mode = async\n  replication = in_graph"),
+    "servers, several micro-batches": (PAIRS, ON_SERVERS, "accumulate = 2"),
+    "servers, half precision": (PAIRS, ON_SERVERS, "precision = mixed_float16"),
+    "pieces on servers": (PAIRS, CUT, ""),
+    "slots beside other tasks": (PAIRS, f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]", ""),
+    "one pipe for all": (PAIRS, f"{ON_SERVERS}\n  inputs -> worker[0].cpu[0]", ""),
     "copies on one machine": ("gpu = 8", "variables -> replicated", "aggregate = collective()"),
-    "copies in a cluster": (_cluster(4, 2), COPIED, ""),
-    "copies that are averaged, on one machine": (
-        "gpu = 8",
-        "",
-        "mode = local\n  average_every = 4\n  aggregate = collective()",
-    ),
-    "copies that are averaged, with their slots": (
-        _cluster(4, 2),
-        COPIED,
-        "mode = local\n  average_every = 4\n  average_slots = true",
-    ),
+    "copies in a cluster": (PAIRS, COPIED, ""),
+    "copies that are averaged, on one machine": ("gpu = 8", "", f"{AVERAGED}\n  aggregate = collective()"),
+    "copies that are averaged, with their slots": (PAIRS, COPIED, f"{AVERAGED}\n  average_slots = true"),
     "copies that are averaged, on servers": (
-        _cluster(4, 2),
+        PAIRS,
         ON_SERVERS,
-        "mode = local\n  average_every = 4\n  batch_norm = first\n  ema = 0.9\n  pack = 1KB",
+        f"{AVERAGED}\n  batch_norm = first\n  ema = 0.9\n  pack = 1KB",
     ),
-    "copies of pieces that are averaged": (
-        _cluster(4, 2),
-        "variables -> sharded(ps[*])",
-        "mode = local\n  average_every = 4",
-    ),
+    "copies of pieces that are averaged": (PAIRS, CUT, AVERAGED),
     "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
-    "moments of all clones": (_cluster(4, 2), ON_SERVERS, "batch_norm = synchronized"),
-    "sums within tasks": (_cluster(4, 2), ON_SERVERS, "aggregate = hierarchical()"),
+    "moments of all clones": (PAIRS, ON_SERVERS, "batch_norm = synchronized"),
+    "sums within tasks": (PAIRS, ON_SERVERS, SUMS),
     "sums within tasks of pieces and groups": (
-        _cluster(4, 4),
+        FOURS,
         "clones -> groups(worker[*].gpu[*], size = 2)\n  variables -> sharded(ps[*])",
-        "aggregate = hierarchical()",
+        SUMS,
     ),
     "sums within tasks, in pairs": (
-        _cluster(4, 4),
+        FOURS,
         f"{ON_SERVERS}\n  updates -> ps[1]",
         "aggregate = hierarchical(2)",
     ),
-    "sums within tasks, and means of statistics": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "aggregate = hierarchical()\n  batch_norm = mean",
-    ),
-    "sums within tasks, packed": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "aggregate = hierarchical()\n  pack = 64B",
-    ),
+    "sums within tasks, and means of statistics": (PAIRS, ON_SERVERS, f"{SUMS}\n  batch_norm = mean"),
+    "sums within tasks, packed": (PAIRS, ON_SERVERS, f"{SUMS}\n  pack = 64B"),
     "sums within tasks, in groups of different sizes": (
         _cluster(4, 5),
-        "variables -> sharded(ps[*])",
+        CUT,
         "aggregate = hierarchical(size = 3)\n  clip = global_norm(1.0)",
     ),
-    "groups": (
-        _cluster(4, 4),
-        'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',
-        "",
-    ),
-    "a graph for each worker with one clone": (
-        _cluster(8, 1),
-        ON_SERVERS,
-        "replication = between_graph\n  clip = global_norm(1.0)",
-    ),
-    "a graph for each worker, async": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "mode = async\n  replication = between_graph",
-    ),
-    "a graph for each worker, groups and micro-batches": (
-        _cluster(4, 4),
-        'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',
-        "replication = between_graph\n  accumulate = 2",
-    ),
+    "groups": (FOURS, GROUPED, ""),
+    "a graph for each worker with one clone": (SINGLES, ON_SERVERS, f"{APART}\n  clip = global_norm(1.0)"),
+    "a graph for each worker, async": (PAIRS, ON_SERVERS, "mode = async\n  replication = between_graph"),
+    "a graph for each worker, groups and micro-batches": (FOURS, GROUPED, f"{APART}\n  accumulate = 2"),
     **{
-        f"a graph for each worker, aggregate = {each}": (
-            _cluster(4, 4),
-            ON_SERVERS,
-            f"replication = between_graph\n  aggregate = {each}",
-        )
+        f"a graph for each worker, aggregate = {each}": (FOURS, ON_SERVERS, f"{APART}\n  aggregate = {each}")
         for each in ("tree", "ring", "hierarchical(3)")
     },
-    "a graph for each worker": (_cluster(4, 2), ON_SERVERS, "replication = between_graph"),
+    "a graph for each worker": (PAIRS, ON_SERVERS, APART),
     "a graph for each worker, some of which may be missing": (
-        _cluster(4, 2),
+        PAIRS,
         ON_SERVERS,
-        "replication = between_graph\n  backup = 3\n  clip = global_norm(1.0)",
+        f"{APART}\n  backup = 3\n  clip = global_norm(1.0)",
     ),
     "a graph for each worker, pieces, and workers that may be missing": (
-        _cluster(8, 1),
-        "variables -> sharded(ps[*])",
-        "replication = between_graph\n  backup = 1\n  reduce = sum\n  batch_norm = first",
+        SINGLES,
+        CUT,
+        f"{APART}\n  backup = 1\n  reduce = sum\n  batch_norm = first",
     ),
-    "own data": (_cluster(4, 2), ON_SERVERS, ""),
+    "own data": (PAIRS, ON_SERVERS, ""),
     "own data, on one machine": ("gpu = 8", "variables -> replicated", "accumulate = 2"),
-    "own data, read on a server": (_cluster(4, 2), f"{ON_SERVERS}\n  inputs -> ps[0].cpu[0]", ""),
+    "own data, read on a server": (PAIRS, f"{ON_SERVERS}\n  inputs -> ps[0].cpu[0]", ""),
     "own data, async in one graph": (
-        _cluster(4, 2),
+        PAIRS,
         ON_SERVERS,
         "mode = async\n  replication = in_graph\n  accumulate = 2",
     ),
-    "own data, sums within tasks": (_cluster(4, 2), ON_SERVERS, "aggregate = hierarchical()"),
-    "own data, local": (_cluster(4, 2), COPIED, "mode = local\n  average_every = 4"),
-    "own data, a graph for each worker": (
-        _cluster(4, 2),
-        ON_SERVERS,
-        "replication = between_graph\n  backup = 1\n  accumulate = 2",
-    ),
+    "own data, sums within tasks": (PAIRS, ON_SERVERS, SUMS),
+    "own data, local": (PAIRS, COPIED, AVERAGED),
+    "own data, a graph for each worker": (PAIRS, ON_SERVERS, f"{APART}\n  backup = 1\n  accumulate = 2"),
 }
 
 

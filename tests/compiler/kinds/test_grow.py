@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -240,23 +241,14 @@ def known(few: StepWork | None = None, more: StepWork | None = None) -> FewSteps
     return FewSteps(few or work_of(2, 2), names, more or work_of(3, 3), grid_of(3, 3))
 
 
-@pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])
-def test_the_step_of_many_is_grown_from_that_of_few(grid: MapGrid) -> None:
-    """Each op with its costs, on its device, and each arrow with its bytes."""
-    found = grow_step(known(), grid, plan_of(grid.hosts, grid.groups))
-    wanted = work_of(grid.hosts, grid.groups)
-    assert found.ops == wanted.ops
-    assert has_same_work(found, wanted)
-    assert [each.target for each in found.arrows] == sorted(each.target for each in found.arrows)
-    assert evolve(found, arrows=()) == evolve(wanted, arrows=())
-
-
 def test_steps_with_other_arrows_or_ops_are_not_the_same() -> None:
     """Arrows may have another order."""
     one = work_of(2, 2)
     assert has_same_work(one, evolve(one, arrows=one.arrows[::-1]))
     assert not has_same_work(one, evolve(one, arrows=one.arrows[1:]))
     assert not has_same_work(one, evolve(one, ops=one.ops[1:]))
+    loops = loops_of(2, 2)
+    assert not has_same_work(loops, evolve(loops, loops=loops.loops[::-1]))
 
 
 def test_threads_of_tasks_are_those_of_all_tasks() -> None:
@@ -299,34 +291,29 @@ def test_the_last_task_stands_for_those_before_it() -> None:
     }
 
 
-def changed(work: StepWork, op: str, /, **changes: object) -> StepWork:
-    """Return a step with another op in place of one."""
-    ops = tuple(evolve(each, **changes) if each.name == op else each for each in work.ops)
-    return evolve(work, ops=ops)
-
-
 NINE = ("int32", *["float32[4,4]"] * 8, "float32[5,5]", "float32[]")
-UNLIKE = {
-    "only few clones have clone_4/w/read": lambda: changed(work_of(3, 3), "clone_4/w/read", name="other"),
-    "has inputs of several shapes": lambda: changed(
-        work_of(3, 3), "update/w/AddN", signature=Signature("AddN", NINE)
+TOTAL, MEAN = "update/w/AddN", "loss/all/Mean"
+UNLIKE: dict[str, tuple[str, dict[str, object]]] = {
+    "only few clones have clone_4/w/read": ("clone_4/w/read", {"name": "other"}),
+    "has inputs of several shapes": (TOTAL, {"signature": Signature("AddN", NINE)}),
+    f"a size of {MEAN} does not grow in proportion": (
+        MEAN,
+        {"signature": Signature("Mean", ("float32[28]",))},
     ),
-    "a size of loss/all/Mean does not grow in proportion": lambda: changed(
-        work_of(3, 3), "loss/all/Mean", signature=Signature("Mean", ("float32[28]",))
-    ),
-    "`float32.12.` becomes `half32.27.`": lambda: changed(
-        work_of(3, 3), "loss/all/Mean", signature=Signature("Mean", ("half32[27]",))
-    ),
-    "the work of update/w/AddN does not grow": lambda: changed(work_of(3, 3), "update/w/AddN", flops=146),
-    "the work of loss/all/Mean does not grow": lambda: changed(work_of(3, 3), "loss/all/Mean", bytes=10),
+    "`float32.12.` becomes `half32.27.`": (MEAN, {"signature": Signature("Mean", ("half32[27]",))}),
+    f"the work of {TOTAL} does not grow": (TOTAL, {"flops": 146}),
+    f"the work of {MEAN} does not grow": (MEAN, {"bytes": 10}),
 }
 
 
 @pytest.mark.parametrize("words", UNLIKE)
 def test_a_step_that_grows_otherwise_is_not_grown(words: str) -> None:
     """Then the graph of all clones has to be built."""
+    op, changes = UNLIKE[words]
+    more = work_of(3, 3)
+    ops = tuple(evolve(each, **changes) if each.name == op else each for each in more.ops)
     with pytest.raises(NotAlikeError, match=words):
-        grow_step(known(more=UNLIKE[words]()), grid_of(5, 4), plan_of(5, 4))
+        grow_step(known(more=evolve(more, ops=ops)), grid_of(5, 4), plan_of(5, 4))
 
 
 def loops_of(tasks: int, clones: int) -> StepWork:
@@ -337,13 +324,18 @@ def loops_of(tasks: int, clones: int) -> StepWork:
     return evolve(work, loops=tuple((at, at + 1, len(names) - 1) for at in own))
 
 
+@pytest.mark.parametrize("work", [work_of, loops_of], ids=["together", "by themselves"])
 @pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])
-def test_clones_that_update_by_themselves_repeat_their_own_ops(grid: MapGrid) -> None:
-    """Each of the many has those ops that the clone has which stands for it, and what all share."""
-    few, more = loops_of(2, 2), loops_of(3, 3)
-    found = grow_step(known(few, more), grid, plan_of(grid.hosts, grid.groups))
-    assert has_same_work(found, loops_of(grid.hosts, grid.groups))
-    assert not has_same_work(found, evolve(found, loops=found.loops[::-1]))
+def test_the_step_of_many_is_grown_from_that_of_few(
+    grid: MapGrid, work: Callable[[int, int], StepWork]
+) -> None:
+    """Each op with its costs, on its device, each arrow with its bytes, and what clones repeat alone."""
+    found = grow_step(known(work(2, 2), work(3, 3)), grid, plan_of(grid.hosts, grid.groups))
+    wanted = work(grid.hosts, grid.groups)
+    assert found.ops == wanted.ops
+    assert has_same_work(found, wanted)
+    assert [each.target for each in found.arrows] == sorted(each.target for each in found.arrows)
+    assert evolve(found, arrows=()) == evolve(wanted, arrows=())
 
 
 def test_of_clones_that_update_by_themselves_two_tasks_are_there() -> None:

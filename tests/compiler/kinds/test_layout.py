@@ -80,6 +80,8 @@ def test_grids(devices: str, place: str, more: dict[str, str], grid: MapGrid) ->
 ALL = "they do not have all devices of one kind, one each"
 SOME = "a rule names devices of some of them"
 SPREAD = "a rule spreads variables over their devices"
+ROUNDS = "the rounds of `hierarchical` depend on the number of clones"
+COPIES = "variables -> replicated"
 
 
 @pytest.mark.parametrize(
@@ -101,33 +103,13 @@ SPREAD = "a rule spreads variables over their devices"
         (WORKERS, "variables -> round_robin(worker[0].gpu[*])", {}, SPREAD),
         ("gpu = 6", 'variables("a/*") -> round_robin(gpu[*])', {}, SPREAD),
         ("gpu = 6", "variables -> sharded(gpu[*])", {}, SPREAD),
-        (
-            "gpu = 6",
-            "variables -> replicated\n slots -> sharded(clones)",
-            {},
-            "each has other parts of the slots",
-        ),
-        (
-            WORKERS,
-            "",
-            {"update": "mode = local\n average_every = 2\n aggregate = hierarchical"},
-            "the rounds of `hierarchical`",
-        ),
-        (
-            "gpu = 6",
-            "",
-            {"update": "aggregate = ring"},
-            "the rounds of `ring` depend on the number of clones",
-        ),
-        ("gpu = 6", "", {"update": "aggregate = tree"}, "the rounds of `tree`"),
-        ("gpu = 6", "", {"update": "aggregate = hierarchical"}, "the rounds of `hierarchical`"),
-        ("gpu = 6", "", {"update": "aggregate = hierarchical(2)"}, "the rounds of `hierarchical`"),
-        (
-            WORKERS,
-            "variables -> replicated",
-            {"update": "aggregate = hierarchical"},
-            "the rounds of `hierarchical`",
-        ),
+        ("gpu = 6", f"{COPIES}\n slots -> sharded(clones)", {}, "each has other parts of the slots"),
+        (WORKERS, "", {"update": "mode = local\n average_every = 2\n aggregate = hierarchical"}, ROUNDS),
+        ("gpu = 6", "", {"update": "aggregate = ring"}, ROUNDS.replace("hierarchical", "ring")),
+        ("gpu = 6", "", {"update": "aggregate = tree"}, ROUNDS.replace("hierarchical", "tree")),
+        ("gpu = 6", "", {"update": "aggregate = hierarchical"}, ROUNDS),
+        ("gpu = 6", "", {"update": "aggregate = hierarchical(2)"}, ROUNDS),
+        (WORKERS, COPIES, {"update": "aggregate = hierarchical"}, ROUNDS),
     ],
 )
 def test_clones_that_are_not_alike(devices: str, place: str, more: dict[str, str], reason: str) -> None:

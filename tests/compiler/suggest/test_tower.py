@@ -19,10 +19,10 @@ from compiler.suggest.tower import (
 )
 from compiler.suggest.variations import variable_rules
 from compiler.time.costs import Cost
-from compiler.time.profile import LinkCost
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device, declare
 from dsl import ir
+from tests.compiler.time.steps import Machine
 
 GPUS = (Device("gpu", 0), Device("gpu", 1))
 TOWER = Tower(0, "clone_0", GPUS, 4, Reason("clones", "rule"))
@@ -30,25 +30,16 @@ LAYERS = ("first", "second", "third", "fourth")
 
 
 @frozen
-class Costs:
+class Costs(Machine):
     """A second for each ten operations, a second for each byte of a transfer."""
 
     cores: int = 1
-    step_start: float = 0.0
-    start_cores: float = 1.0
-    op_start: float = 0.0
-    hand_over: float = 0.0
-    awake: float = 0.0
     estimate: bool = True
+    speed: float | None = 1.0
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""
         return Cost(0.0, op.flops / 10, op.flops / 10, op.flops / 10)
-
-    def link(self, source: Device, target: Device) -> LinkCost:
-        """Return the same link between any two devices."""
-        del source, target
-        return LinkCost("network", 0.0, 1.0)
 
 
 def chain(sent: dict[str, int]) -> StepWork:

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,12 +36,12 @@ HERE = Entry("", "here", 0, this_machine(), os.getpid(), "abc")
 THERE = evolve(HERE, host="there", machine="another one", process=1)
 
 
-@pytest.fixture(params=["folder", "address"])
+@pytest.fixture(params=["folder", "127.0.0.1", "[::1]"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return what each process makes of the same place for itself."""
     if request.param == "folder":
         return lambda: Folder(tmp_path / "meeting")
-    address, secret = f"127.0.0.1:{free_ports(1)[0]}", secret_of_folder(tmp_path)
+    address, secret = f"{request.param}:{free_ports(1)[0]}", secret_of_folder(tmp_path)
     return lambda: Address(address, secret)
 
 
@@ -170,6 +170,7 @@ class Taken:
     where = "there"
 
     def __init__(self, *entries: Entry) -> None:
+        self.met: Mapping[str, Entry] = {}
         self.entries = {each.task: each for each in entries}
 
     def enter(self, entry: Entry, tasks: object) -> None:
@@ -246,6 +247,38 @@ def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, plac
         assert waiting.result().cluster == found.cluster
     for each in reserved:  # by which nothing is renewed any more
         each.close()
+
+
+@pytest.mark.parametrize("lost", TASKS)
+def test_who_comes_after_the_one_that_kept_the_list_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: str
+) -> None:
+    """It keeps a new list, and has taken the first task, until those that still train say who is who."""
+    monkeypatch.setattr(meeting, "POLL", 0.01)
+    monkeypatch.setattr(meeting.atexit, "register", lambda *_: None)
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    ports = dict(zip(TASKS, free_ports(3), strict=True))
+    met = {each: evolve(THERE, task=each, port=ports[each]) for each in TASKS}
+    met[lost] = evolve(HERE, task=lost, port=ports[lost], process=killed.pid)
+    address, secret = f"127.0.0.1:{free_ports(1)[0]}", secret_of_folder(tmp_path)
+    spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 2"))
+    spec = evolve(spec, train=evolve(spec.train, task_timeout=60.0))
+    wanted = [Task.parse(each) for each in TASKS]
+    with ThreadPoolExecutor(1) as pool:
+        new = Address(address, secret)
+        coming = pool.submit(meet, spec, new, "abc", wanted=wanted, host=None, say=lambda _: None)
+        while not new.present():
+            time.sleep(0.01)
+        for task in {*TASKS} - {lost}:
+            left = Address(address, secret)
+            left.met = met
+            assert left.enter(met[task], [task]) == met[task]
+        membership, _ = coming.result()
+    assert membership.task == Task.parse(lost)
+    assert membership.cluster.address(membership.own).endswith(f":{ports[lost]}")
+    new.leave(met[lost])  # which it is not
+    assert sorted(new.present()) == TASKS
 
 
 def test_who_gives_up_leaves(tmp_path: Path) -> None:

@@ -175,6 +175,11 @@ HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "8", "SLURM_JOB_ID": "5"}
         pytest.param(
             {**SLURM, "SLURM_RESTART_COUNT": "1"}, Rank("Slurm", 2, 3, "71-0-1", "n10"), id="requeued"
         ),
+        pytest.param(
+            {**TORCHRUN, "MASTER_ADDR": "fd00::1"},
+            Rank("torchrun", 0, 2, "", meets_at="[fd00::1]:29500"),
+            id="torchrun over IPv6",
+        ),
         pytest.param(OPEN_MPI, Rank("Open MPI", 1, 4, "prte-9@1"), id="mpi"),
         pytest.param({**SLURM, **OPEN_MPI}, Rank("Open MPI", 1, 4, "prte-9@1"), id="mpi under slurm"),
         pytest.param(HYDRA, Rank("MPI", 3, 8, "5"), id="hydra"),

@@ -20,7 +20,7 @@ from dsl.files.regular import system_reason
 from dsl.ir.place import metrics_address
 from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import CLIENT, TaskStatus, cluster_status, lags
-from tfdeploy.runtime.membership.addresses import Membership
+from tfdeploy.runtime.membership.addresses import Membership, family_of
 
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 TO_ANSWER = 10.0  # seconds that a reader may take
@@ -103,10 +103,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], page: Callable[[], str]) -> None:
-        import socket
-
         self.page = page
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.address_family = family_of(address[0])
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:

@@ -138,9 +138,14 @@ def _host(address: str) -> str:
     return address.rpartition(":")[0]
 
 
+def family_of(host: str) -> socket.AddressFamily:
+    """Return the kind of sockets that listen at a host, which has no brackets."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that has an address, which a server of this user can use nevertheless."""
-    taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    taken = socket.socket(family_of(host))
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((host, port))

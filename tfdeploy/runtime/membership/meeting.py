@@ -33,7 +33,14 @@ from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from dsl.formats.cells import visible
 from dsl.ir.place import split_address
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, bound_socket, tasks_of
+from tfdeploy.runtime.membership.addresses import (
+    Cluster,
+    Membership,
+    Task,
+    bound_socket,
+    family_of,
+    tasks_of,
+)
 from tfdeploy.runtime.membership.secret import Secret
 
 POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
@@ -81,6 +88,9 @@ class Meeting(Protocol):
     where: str
     """The place in words."""
 
+    met: Mapping[str, Entry]
+    """Who was there when all that this process was waiting for had come; empty before that."""
+
     def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
         """Enter a process as the first of some tasks that is free, or renew what it has entered.
 
@@ -125,6 +135,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path, self.where = path, str(path.absolute())
+        self.met: Mapping[str, Entry] = {}
         self.secret = path / "secret"
 
     @contextmanager
@@ -207,7 +218,8 @@ class _Request:
     nonce: str
     entry: Entry | None = None
     tasks: tuple[str, ...] = ()
-    leaves: str | None = None
+    leaves: Entry | None = None
+    met: Mapping[str, Entry] = field(factory=dict)  # those whom the process has met; empty before that
 
 
 @frozen
@@ -221,8 +233,9 @@ class _Reply:
 class Address:
     """An address at which one of the processes keeps the list of all.
 
-    The first process of that machine does so, as long as it runs. Each line that is sent is signed with the
-    secret of the run, and lines of others are not read.
+    The first process of that machine does so, as long as it runs, and then another one, which knows nothing
+    until the others renew their entries. Each line that is sent is signed with the secret of the run, and
+    lines of others are not read.
 
     Args:
         address: `host:port`, which leads to the machine of one of the processes.
@@ -232,7 +245,9 @@ class Address:
     def __init__(self, address: str, secret: Secret) -> None:
         self.where, self._secret = address, secret
         self._at = split_address(address)
+        self.met: Mapping[str, Entry] = {}
         self._entries: dict[str, tuple[Entry, float]] = {}
+        self._settled = False  # whether somebody who had met the others has said who they are
         self._lock = threading.Lock()
 
     def _ask(self, request: _Request) -> Mapping[str, Entry]:
@@ -277,6 +292,7 @@ class Address:
 
         class Server(ThreadingTCPServer):
             allow_reuse_address = daemon_threads = True
+            address_family = family_of(self._at[0])
 
             def handle_error(self, request: object, client_address: object) -> None:
                 """Say nothing of those that hang up."""
@@ -291,14 +307,17 @@ class Address:
     def _answer(self, request: _Request) -> dict[str, Entry]:
         now = time.monotonic()
         with self._lock:
+            if request.met and not self._settled:  # newcomers were entered while nobody else was known here
+                self._settled = True
+                self._entries = {task: (each, now) for task, each in request.met.items()}
             known = {task: each for task, (each, _) in self._entries.items()}
             there = {
                 task: each
                 for task, (each, renewed) in self._entries.items()
                 if now - renewed < GONE_AFTER and not each.is_dead
             }
-            if request.leaves is not None:
-                self._entries.pop(request.leaves, None)
+            if request.leaves is not None and known.get(request.leaves.task) == request.leaves:
+                del self._entries[request.leaves.task]
             if request.entry is None:
                 return there
             own = _free(request.entry, request.tasks, there, known)
@@ -309,7 +328,7 @@ class Address:
 
     def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
         """Enter a process, as `Meeting.enter` does."""
-        found = self._ask(_Request(token_hex(8), entry, tuple(tasks)))
+        found = self._ask(_Request(token_hex(8), entry, tuple(tasks), met=self.met))
         return next(iter(found.values()), None)
 
     def present(self) -> Mapping[str, Entry]:
@@ -319,7 +338,7 @@ class Address:
     def leave(self, entry: Entry) -> None:
         """Remove an entry."""
         with suppress(RunError):
-            self._ask(_Request(token_hex(8), leaves=entry.task))
+            self._ask(_Request(token_hex(8), leaves=entry))
 
 
 def _can_have(port: int) -> bool:
@@ -355,45 +374,60 @@ def meet(
         RunError: If the place cannot be used, all wanted tasks are taken, or some are missing for too long.
     """
     tasks = tasks_of(spec)
-    taken = bound_socket("", 0)
-    entry = Entry(
-        "", host or socket.gethostname(), taken.getsockname()[1], this_machine(), os.getpid(), fingerprint
-    )
+    entry = Entry("", host or socket.gethostname(), 0, this_machine(), os.getpid(), fingerprint)
     begun, said, own = time.monotonic(), 0.0, None
     with ExitStack() as stack:
-        stack.callback(taken.close)
         while True:
             waited = time.monotonic() - begun
-            if own is None:
-                own = meeting.enter(entry, [each.ref for each in wanted])
-                if own is not None:
-                    if own.port != entry.port:
-                        taken.close()
-                        taken = bound_socket("", own.port)
-                    renewal = Renewal(meeting, own, taken)
-                    stack.callback(renewal.leave)
-                    renewal.start()
+            if own is None and (renewal := _enter(meeting, entry, wanted)) is not None:
+                own = renewal.own
+                stack.callback(renewal.leave)
             there = meeting.present()
+            if own is not None and there.get(own.task) != own:  # another process has this task by now
+                stack.pop_all().close()
+                own = None
             if own is not None:
                 _require_one_spec(there.values(), own)
             missing = [each.ref for each in tasks if each.ref not in there]
             if own is not None and not missing:
+                meeting.met = there
                 stack.pop_all()
                 break
             if waited > spec.train.task_timeout:
                 if own is None:
                     raise RunError(_no_task(meeting, wanted, there))
-                span = spec.train.spans.get("task_timeout")
-                why = f"to meet in {meeting.where}"
-                raise RunError(errors.tasks_missing(span, missing=missing, why=why, waited=f"{waited:.0f} s"))
+                raise _overdue(spec, meeting, missing, waited)
             if waited >= max(SAY_AFTER, 2 * said):
                 said = waited
                 what = ", ".join(missing) if own is not None else _why_none(wanted, there)
                 say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
             time.sleep(POLL)
+    assert renewal is not None
     atexit.register(renewal.leave)
     beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
     return Membership(cluster_of(spec, there), Task.parse(own.task), fingerprint, "meeting"), beside
+
+
+def _enter(meeting: Meeting, entry: Entry, wanted: Sequence[Task]) -> Renewal | None:
+    """Enter a process with a free port, and renew that from now on; return None if no task is free."""
+    with ExitStack() as stack:
+        taken = stack.enter_context(bound_socket("", 0))
+        port = taken.getsockname()[1]
+        own = meeting.enter(evolve(entry, port=port), [each.ref for each in wanted])
+        if own is None:
+            return None
+        if own.port != port:
+            taken.close()
+            taken = bound_socket("", own.port)
+        stack.pop_all()
+    renewal = Renewal(meeting, own, taken)
+    renewal.start()
+    return renewal
+
+
+def _overdue(spec: ir.Spec, meeting: Meeting, missing: Sequence[str], waited: float) -> RunError:
+    span, why = spec.train.spans.get("task_timeout"), f"to meet in {meeting.where}"
+    return RunError(errors.tasks_missing(span, missing=missing, why=why, waited=f"{waited:.0f} s"))
 
 
 def _why_none(wanted: Sequence[Task], there: Mapping[str, Entry]) -> str:

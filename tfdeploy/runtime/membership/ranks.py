@@ -91,7 +91,8 @@ def rank_of(environment: Mapping[str, str]) -> Rank | None:
     at = None
     if found.name == "torchrun" and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         first, port = environment.get("MASTER_ADDR"), environment.get("MASTER_PORT")
-        at = f"{first}:{port}" if first and port else None
+        host_of_first = f"[{first}]" if first and ":" in first and first[0] != "[" else first
+        at = f"{host_of_first}:{port}" if first and port else None
     return Rank(found.name, number, size, run, host, at)
 
 

@@ -92,6 +92,20 @@ def test_a_port_that_another_program_has_is_not_taken_again(place: Place) -> Non
         assert again.port == 7
 
 
+def test_who_comes_back_does_not_wait_for_others_that_have_gone(place: Place) -> None:
+    """As long as one of those who had met goes on: where the others were counts until it has gone too."""
+    three = [evolve(THERE, process=each, port=each, met=True) for each in (1, 2, 3)]
+    keeper = place()
+    entered = [keeper.enter(each, [task]) for each, task in zip(three, TASKS, strict=True)]
+    for each in entered[1:]:
+        place().leave(each)
+    assert [place().present()[each].port for each in TASKS] == [1, 2, 3]
+    back = place().enter(evolve(THERE, process=4, port=4), TASKS)
+    assert (back.task, back.port) == ("worker:0", 2)
+    place().leave(entered[0])
+    assert sorted(place().present()) == ["worker:0"]
+
+
 def test_an_entry_that_nobody_renews_is_of_a_process_that_is_gone(tmp_path: Path) -> None:
     """Its age is that of its file, by the clock of the folder; the last one to leave removes what is ours."""
     folder, path = Folder(tmp_path / "meeting"), tmp_path / "meeting" / "worker-0.json"
@@ -245,6 +259,7 @@ def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, plac
         found = come(second)
         assert (waiting.result().task, found.task) == (first, second)
         assert waiting.result().cluster == found.cluster
+        assert all(each.met for each in place().present().values())
     for each in reserved:  # by which nothing is renewed any more
         each.close()
 

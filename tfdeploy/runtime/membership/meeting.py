@@ -61,6 +61,11 @@ class Entry:
     machine: str  # what processes have in common that reach each other by the loopback address
     process: int
     spec_sha256: str
+    met: bool = False  # whether it has met all others
+
+    def is_of(self, other: Entry) -> bool:
+        """Whether another entry is of the same process."""
+        return (self.machine, self.process) == (other.machine, other.process)
 
     @property
     def is_dead(self) -> bool:
@@ -100,10 +105,10 @@ class Meeting(Protocol):
         """
 
     def present(self) -> Mapping[str, Entry]:
-        """Return who is there, by task."""
+        """Return who takes part, by task: who is there, and who has gone of those with whom others go on."""
 
     def leave(self, entry: Entry) -> None:
-        """Remove an entry."""
+        """Note that a process has gone."""
 
 
 def _free(
@@ -112,13 +117,19 @@ def _free(
     """Return an entry as the first task that is free, on the port that others may still know it by."""
     for task in tasks:
         before = there.get(task)
-        if before is not None and (before.machine, before.process) == (entry.machine, entry.process):
-            return before
+        if before is not None and entry.is_of(before):
+            return evolve(before, met=entry.met)
         if before is None:
             last = gone.get(task)
             known = last is not None and last.machine == entry.machine and _can_have(last.port)
             return evolve(entry, task=task, port=last.port if known and last is not None else entry.port)
     return None
+
+
+def _taking_part(there: Mapping[str, Entry], gone: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """Return who is there, and who has gone of those who had met, as long as one of these is there."""
+    goes_on = any(each.met for each in there.values())
+    return {**{task: each for task, each in gone.items() if goes_on and each.met}, **there}
 
 
 class Folder:
@@ -192,17 +203,21 @@ class Folder:
         return own
 
     def present(self) -> Mapping[str, Entry]:
-        """Return who is there, by task."""
+        """Return who takes part, by task, as `Meeting.present` does."""
         with self._alone() as now:
-            return self._read(now)[0]
+            return _taking_part(*self._read(now))
 
     def leave(self, entry: Entry) -> None:
-        """Remove an entry, and the folder after the last one."""
+        """Note that a process has gone, and remove the folder after the last one."""
         with suppress(RunError), self._alone() as now:
             there, _ = self._read(now)
-            if there.get(entry.task) == entry:
-                self._file(entry.task).unlink()
+            own = there.get(entry.task)
+            if own is not None and entry.is_of(own):
                 del there[entry.task]
+                if own.met:
+                    os.utime(self._file(entry.task), (0, 0))
+                else:
+                    self._file(entry.task).unlink()
             if not there:
                 for each in self._path.glob("*-*.json"):
                     each.unlink()
@@ -309,22 +324,29 @@ class Address:
         with self._lock:
             if request.met and not self._settled:  # newcomers were entered while nobody else was known here
                 self._settled = True
-                self._entries = {task: (each, now) for task, each in request.met.items()}
+                self._entries = {task: (evolve(each, met=True), now) for task, each in request.met.items()}
+            if request.leaves is not None:
+                self._remove(request.leaves, now)
             known = {task: each for task, (each, _) in self._entries.items()}
             there = {
                 task: each
                 for task, (each, renewed) in self._entries.items()
                 if now - renewed < GONE_AFTER and not each.is_dead
             }
-            if request.leaves is not None and known.get(request.leaves.task) == request.leaves:
-                del self._entries[request.leaves.task]
             if request.entry is None:
-                return there
+                return {**_taking_part(there, known)}
             own = _free(request.entry, request.tasks, there, known)
             if own is None:
                 return {}
             self._entries[own.task] = own, now
             return {own.task: own}
+
+    def _remove(self, entry: Entry, now: float) -> None:
+        own, _ = self._entries.get(entry.task, (None, 0.0))
+        if own is not None and entry.is_of(own):
+            del self._entries[own.task]
+            if own.met:
+                self._entries[own.task] = own, now - GONE_AFTER
 
     def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
         """Enter a process, as `Meeting.enter` does."""
@@ -332,11 +354,11 @@ class Address:
         return next(iter(found.values()), None)
 
     def present(self) -> Mapping[str, Entry]:
-        """Return who is there, by task."""
+        """Return who takes part, by task, as `Meeting.present` does."""
         return self._ask(_Request(token_hex(8)))
 
     def leave(self, entry: Entry) -> None:
-        """Remove an entry."""
+        """Note that a process has gone."""
         with suppress(RunError):
             self._ask(_Request(token_hex(8), leaves=entry))
 
@@ -383,14 +405,15 @@ def meet(
                 own = renewal.own
                 stack.callback(renewal.leave)
             there = meeting.present()
-            if own is not None and there.get(own.task) != own:  # another process has this task by now
+            if own is not None and not any(map(own.is_of, there.values())):  # others go on with another
                 stack.pop_all().close()
                 own = None
             if own is not None:
                 _require_one_spec(there.values(), own)
             missing = [each.ref for each in tasks if each.ref not in there]
-            if own is not None and not missing:
+            if own is not None and renewal is not None and not missing:
                 meeting.met = there
+                renewal.renew()
                 stack.pop_all()
                 break
             if waited > spec.train.task_timeout:
@@ -402,7 +425,6 @@ def meet(
                 what = ", ".join(missing) if own is not None else _why_none(wanted, there)
                 say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
             time.sleep(POLL)
-    assert renewal is not None
     atexit.register(renewal.leave)
     beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
     return Membership(cluster_of(spec, there), Task.parse(own.task), fingerprint, "meeting"), beside
@@ -491,7 +513,7 @@ class Renewal:
         """Renew the entry once; return whether the process has not left."""
         with self._one, suppress(RunError):
             if self.taken.fileno() >= 0:
-                self.meeting.enter(self.own, [self.own.task])
+                self.meeting.enter(evolve(self.own, met=bool(self.meeting.met)), [self.own.task])
         return self.taken.fileno() >= 0
 
     def leave(self) -> None:

@@ -276,7 +276,8 @@ class Address:
         except OSError as fault:
             raise RunError(errors.no_meeting(place=self.where, reason=system_reason(fault))) from fault
         if reply is None or reply.nonce != request.nonce:
-            raise RunError(errors.no_meeting(place=self.where, reason="whoever answers has another secret"))
+            reason = "whoever answers is no task, or has another secret"
+            raise RunError(errors.no_meeting(place=self.where, reason=reason))
         return reply.entries
 
     def _signed(self, said: _Request | _Reply) -> bytes:

@@ -149,6 +149,19 @@ def test_too_few_are_left_and_one_comes_back(workers: Workers, back: int) -> Non
     end_all(workers)
 
 
+def test_what_was_trained_outlasts_a_signal_while_too_few_are_there(workers: Workers) -> None:
+    """The step that the last two have made is in a checkpoint, although the spec asks for none by then."""
+    path = workers.folder / "spec.tfdeploy"
+    path.write_text(re.sub(r"checkpoint_every = \S+", "checkpoint_every = 1_000_000", path.read_text()))
+    for each in (0, 1):
+        workers.start(each)
+    workers.until(0, 1)
+    workers.end(1, signal.SIGKILL)
+    workers.running[0].until("waiting for workers: 1 of at least 2")
+    end_all(workers)
+    assert list(workers.folder.rglob("model.ckpt-*.json"))
+
+
 def test_who_waits_for_a_chief_says_so_and_ends_by_a_signal(workers: Workers) -> None:
     """Another than the first does not begin the training at once, and is not silent meanwhile."""
     workers.start(2)

@@ -373,7 +373,7 @@ class ReplicaGroup(WorkerGroup):
                     assert inbox is not None
                     self.engine.session.run(inbox.wake)
                 over.wait(LONG)
-                if self.began == began and self._is_stopping() and self._has_all:
+                if self.began == began and self._is_stopping() and self.crew is None and self._has_all:
                     # A server that is stopped does not end its part of the step. What a checkpoint needs does
                     # not wait for that, while to close the session would.
                     silent = tf.errors.AbortedError(None, None, "another worker does not answer")
@@ -384,7 +384,13 @@ class ReplicaGroup(WorkerGroup):
         """Whether a checkpoint needs nothing of other workers."""
         exchange = self.exchange
         others = exchange.share is not None or exchange.settled is not None or exchange.keeps_apart
-        return self.crew is None and not others
+        return not others
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether workers are missing, and this one has all that a checkpoint needs."""
+        missing = self._is_gone() if self.crew is None else self.crew.are_too_few
+        return self._has_all and missing
 
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end.

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import tensorflow as tf
@@ -348,6 +348,13 @@ class Crew:
         if any(_number(each) > self.generation for each in words.values()):
             raise Replaced
         return order(self.own, (task for task, each in words.items() if each.ready))
+
+    @property
+    def are_too_few(self) -> bool:
+        """Whether fewer workers are there than train."""
+        with suppress(Replaced):
+            return len(self._there()) < self.least
+        return False
 
     @contextmanager
     def watched(self) -> Iterator[None]:

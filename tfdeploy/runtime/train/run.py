@@ -309,6 +309,11 @@ class _Run:
             if engine.monitor.timed_out is error:
                 self._save_what_is_there(trainer)
             raise
+        except tf.errors.OpError:
+            # A signal may end the wait for others, after which only a checkpoint has what was trained.
+            if isinstance(group, ReplicaGroup) and group.is_alone:
+                self._save_what_is_there(trainer)
+            raise
         finally:
             self.reporter.ended()
             if trainer.profile is not None:

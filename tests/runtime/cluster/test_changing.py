@@ -152,7 +152,7 @@ def test_too_few_are_left_and_one_comes_back(workers: Workers, back: int) -> Non
 def test_what_was_trained_outlasts_a_signal_while_too_few_are_there(workers: Workers) -> None:
     """The step that the last two have made is in a checkpoint, although the spec asks for none by then."""
     path = workers.folder / "spec.tfdeploy"
-    path.write_text(re.sub(r"checkpoint_every = \S+", "checkpoint_every = 1_000_000", path.read_text()))
+    path.write_text(re.sub(r"checkpoint_every = \w+", "checkpoint_every = 1_000_000", path.read_text()))
     for each in (0, 1):
         workers.start(each)
     workers.until(0, 1)

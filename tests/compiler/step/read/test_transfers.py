@@ -16,12 +16,15 @@ from compiler.step.record import Run, Tensor
 from compiler.step.writer import Spot
 from dsl import ir
 from tests.folders import EXAMPLES
-from tests.support import Training, cloned, spec_of
+from tests.support import Training, spec_of
 
 DIGITS = {"image": ((8, 8, 1), 10), "digit": ((), 10)}
 CIFAR = {"image": ((32, 32, 3), 10), "label": ((), 10)}
 
 SEVERAL = """
+tfdeploy = 1
+
+model "several" {{
   word = input(int32, [5])
   image = input(float32, [8, 8, 3])
   label = input(int32, [])
@@ -31,14 +34,30 @@ SEVERAL = """
   logits = [read, seen] -> Concatenate(name = "cat") -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
   regularize = L2(1e-4)
+}}
+
+devices {{ cpu = 6 }}
+clones {{ count = 3, batch = 4 }}
+place {{
+  clones -> cpu[1..3]
+  {rules}
+}}
+update {{ optimizer = Momentum(0.1) }}
+train {{ seed = 7 }}
 """
 SEVERAL_DATA = {"word": ((5,), 50), "image": ((8, 8, 3), 3), "label": ((), 3)}
 
 WAITING = """
+tfdeploy = 1
+model "m" {
   x = input(float32, [2])
   y = input(float32, [1])
   z = x -> Dense(1, name = "z")
   loss = [y, z] -> MeanSquaredError()
+}
+devices { cpu = 3 }
+clones { count = 1, batch = 4 }
+update { optimizer = SGD(0.1) }
 """
 
 RULES = (
@@ -127,8 +146,7 @@ def test_transfers_of_the_examples_are_what_is_sent(name: str, inputs: Any) -> N
 @pytest.mark.parametrize("rules", RULES)
 def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
     """Whatever the rules: loops, look-ups, dropout, statistics, slots apart and groups included."""
-    place, update = f"clones -> cpu[1..3]\n{rules}", "optimizer = Momentum(0.1)"
-    spec = spec_of(cloned(SEVERAL, 3, devices=6, place=place, update=update, seed=7))
+    spec = spec_of(SEVERAL.format(rules=rules))
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         check(training)
 
@@ -136,7 +154,7 @@ def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
 @pytest.mark.parametrize("waits", [False, True], ids=["free", "waited-for"])
 def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bool) -> None:
     """TensorFlow makes copies where a constant is used; one that an op waits for is sent from where it is."""
-    spec = spec_of(cloned(WAITING, 1, devices=3))
+    spec = spec_of(WAITING)
     data = {"x": np.ones((4, 2), np.float32), "y": np.ones((4, 1), np.float32)}
 
     def more(compiled: Any) -> Any:

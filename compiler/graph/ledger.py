@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.adapters.tensorflow_private import set_device
 from compiler.graph.nodes import import_nodes, write_nodes
-from compiler.graph.step_records import ops_of
+from compiler.graph.step_records import edges_of
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.step.edges import Edges
@@ -67,7 +67,7 @@ class Ledger:
     @cached_property
     def edges(self) -> Edges:
         """All ops and the tensors between them, once everything is written."""
-        return ops_of(self.written)
+        return edges_of(self.written)
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:

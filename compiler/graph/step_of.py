@@ -20,7 +20,8 @@ def step_of(compiled: CompiledGraph) -> Step:
     """Return the step of a graph."""
     places, exchange = list(shared_places(compiled)), compiled.exchange
     with collector_paused():
-        ops, written = _owned(compiled, compiled.ledger.ops), compiled.ledger.ops
+        written = compiled.ledger.ops
+        ops = _owned(compiled, written)
     return Step(
         compiled.plan,
         ops,

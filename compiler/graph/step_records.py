@@ -18,7 +18,7 @@ from compiler.step.record import Fragment, Op, Shape, Tensor, Use
 from compiler.topology import Device
 
 
-def ops_of(written: Iterable[Op | Use]) -> Edges:
+def edges_of(written: Iterable[Op | Use]) -> Edges:
     """Return ops in the order in which TensorFlow has them, with the tensors between them."""
     found = list[Op]()
     for each in written:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from heapq import heappop, heappush
-from itertools import accumulate, chain, count
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -264,10 +264,9 @@ def _rearranged(begin: Numbers, order: Numbers) -> tuple[Numbers, Numbers, Numbe
     Returns:
         Where those of each op begin, the op of each thing, and the number that it had before.
     """
-    counts = np.diff(begin)[order]
-    now = np.concatenate(([0], np.cumsum(counts, dtype=np.int32)), dtype=np.int32)
-    before = np.repeat(begin[:-1][order] - now[:-1], counts) + np.arange(now[-1], dtype=np.int32)
-    return now, np.repeat(np.arange(len(order), dtype=np.int32), counts), before
+    now, owners = _counted(np.diff(begin)[order])
+    before = (begin[:-1][order] - now[:-1])[owners] + np.arange(now[-1], dtype=np.int32)
+    return now, owners, before
 
 
 def _places(order: Numbers) -> Numbers:
@@ -279,5 +278,11 @@ def _places(order: Numbers) -> Numbers:
 
 def _grouped(things: Iterable[Sequence[Any]]) -> tuple[Numbers, Numbers]:
     """Return where the things of each op begin if they come one after the other, and the op of each thing."""
-    begin = _array(accumulate(map(len, things), initial=0))
-    return begin, np.repeat(np.arange(len(begin) - 1, dtype=np.int32), np.diff(begin))
+    return _counted(_array(map(len, things)))
+
+
+def _counted(counts: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the same, given how many things each op has."""
+    begin = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=begin[1:])
+    return begin, np.repeat(np.arange(len(counts), dtype=np.int32), counts)

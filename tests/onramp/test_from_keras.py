@@ -441,7 +441,7 @@ def test_functions_of_keras_are_read_from_files(tmp_path: Path, ending: str) -> 
     trained_with(keras.losses.mean_squared_error, keras.metrics.categorical_accuracy)().save(path)
     found = read_model(str(path), allow_python=False)
     training = draft(found.model, found.config).training
-    called = [each.objective.call.name for each in (*training.metrics, training.loss[0])]  # type: ignore[union-attr]
+    called = [each.objective.call.name for each in (*training.metrics, training.loss[0])]
     assert called == ["CategoricalAccuracy", "MeanSquaredError"]
 
 

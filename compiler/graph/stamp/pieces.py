@@ -40,9 +40,19 @@ class FoundRows:
     dealt: DealtRows
 
 
+def join(writer: StepWriter, name: str, reads: Sequence[Tensor], like: Shard, tower: Placed) -> Tensor:
+    """Write a whole weight, of which the pieces have been read; `like` is one of them."""
+    if not like.flat:
+        return writer.concat(name, reads, like.axis, tower)
+    line = reads[0]  # a variable with fewer elements than clones may be a single part
+    if len(reads) > 1:
+        line = writer.concat(f"{name}/line", reads, like.axis, tower)
+    return writer.reshape(name, line, like.whole, tower)
+
+
 @frozen
 class PieceWriter:
-    """Writes the ops that read a weight in pieces."""
+    """Writes the ops that look up rows of a weight in pieces."""
 
     source: CutSource
     beside: Sequence[Placed]
@@ -59,15 +69,6 @@ class PieceWriter:
     def axis(self) -> int:
         """The axis along which the weight is cut."""
         return self.shards[0].axis
-
-    def join(self, name: str, reads: Sequence[Tensor]) -> Tensor:
-        """Write the whole weight, of which the pieces have been read."""
-        if not self.shards[0].flat:
-            return self.writer.concat(name, reads, self.axis, self.tower)
-        line = reads[0]  # a variable with fewer elements than clones may be a single part
-        if len(reads) > 1:
-            line = self.writer.concat(f"{name}/line", reads, self.axis, self.tower)
-        return self.writer.reshape(name, line, self.shards[0].whole, self.tower)
 
     def look_up(self, name: str, indices: Tensor, dtype: str, placed: Placed) -> FoundRows:
         """Write a gather of rows along the first axis.

@@ -19,7 +19,7 @@ from compiler.graph.nodes import count_inputs
 from compiler.graph.stamp.lookups import Lookup, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import Gather, JoinedExchange, received_tensors, write_exchanges
-from compiler.graph.stamp.pieces import DealtRows, PieceWriter
+from compiler.graph.stamp.pieces import DealtRows, PieceWriter, join
 from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.sources import CutSource, Rider, WeightSource, gather_rows, read_together
@@ -293,7 +293,7 @@ class _Writer:
             numbers: list[int | None] = [each.number for each in source.shards]
             reads = dict(zip(numbers, (each.op for each in values), strict=True))
             self.read_by.setdefault(weight, []).append(reads)
-            return self._pieces(source, writer).join(name, values)
+            return join(writer, name, values, source.shards[0], self.places.own)
         self.read_by.setdefault(weight, []).append({None: name})
         read = writer.read(name, source.variable.tensor, self.layout.beside(weight, source.placed))
         return self._riding(weight, source, read) or read

@@ -98,8 +98,9 @@ Aggregation: TypeAlias = Callable[[Reduction], list[Value]]
 # --- values cut into pieces, which are summed in different places -----------------------------------------
 
 FEW_PIECES = 8
+"""The most pieces of which each may be as small as it gets."""
 LEAST_BYTES = 1 << 10
-"""The fewest bytes of a piece, on average, if there are more than a few: every clone sends each by itself."""
+"""The fewest bytes of a piece, on average, if there are more: every clone sends each by itself."""
 
 
 def pieces_for(reduction: Reduction) -> int:

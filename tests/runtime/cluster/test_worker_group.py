@@ -182,9 +182,10 @@ def test_a_task_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_a_signal_ends_the_wait_for_a_missing_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "servers"), [("between graphs, sync", 2), ("all weights, add_n", 0)])
+def test_a_signal_ends_the_wait_for_a_missing_worker(mode: str, servers: int, tmp_path: Path) -> None:
     """SIGINT at the chief, which waits for a worker: a checkpoint, and exit code 130."""
-    run = FaultyRun(tmp_path, MODES["between graphs, sync"], steps=100_000, every=50_000)
+    run = FaultyRun(tmp_path, MODES[mode], steps=100_000, every=50_000, servers=servers)
     try:
         run.start(*run.names)
         run.until(10)

@@ -389,8 +389,9 @@ class ReplicaGroup(WorkerGroup):
     @property
     def is_alone(self) -> bool:
         """Whether workers are missing, and this one has all that a checkpoint needs."""
-        missing = self._is_gone() if self.crew is None else self.crew.are_too_few
-        return self._has_all and missing
+        if not self._has_all:
+            return False
+        return self.engine.monitor.lost() if self.crew is None else self.crew.are_too_few
 
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end.

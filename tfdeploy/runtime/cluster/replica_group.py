@@ -389,9 +389,10 @@ class ReplicaGroup(WorkerGroup):
     @property
     def is_alone(self) -> bool:
         """Whether workers are missing, and this one has all that a checkpoint needs."""
-        if not self._has_all:
-            return False
-        return self.engine.monitor.lost() if self.crew is None else self.crew.are_too_few
+        if self.crew is not None:
+            return self._has_all and self.crew.are_too_few
+        lost = self.engine.lost  # asks the tasks, unless the workers are threads of this process
+        return self._has_all and lost is not None and lost()
 
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end.

@@ -22,7 +22,7 @@ from compiler.checks.rules import (
 from compiler.graph.adapters.tensorflow_private import without_op_callbacks
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
-from compiler.graph.feeding import Feeds, feed_towers, time_after
+from compiler.graph.feeding import Feeds, feed_towers, measure_waits
 from compiler.graph.finished import in_graph
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
@@ -324,8 +324,7 @@ def _finish(
         updates = exchange.updates
     elif assembly.rules is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
-        ends = updates.by_clone or tuple(filter(None, (updates.train_op,)))
-        time_after(ledger, feeds.ahead, ends)
+    measure_waits(feeds, updates.by_clone or tuple(filter(None, (updates.train_op,))))
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
     clones = tuple(_clone(assembly, each) for each in assembly.towers)
@@ -381,7 +380,7 @@ def _loops(
         data_loss = tower_loss(evolve(at, scope=""), tower)
         (loss,) = at.op("AddV2", "loss", data_loss, regularization)
         batch = tower.tower.batch * assembly.plan.micro_batches
-        waited = feeds.waits[tower.tower.index]
+        waited = feeds.waits.get(tower.tower.index)
         loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics, waited))
     return tuple(loops)
 

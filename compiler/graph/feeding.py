@@ -37,13 +37,9 @@ class InputPipe:
     batch: Mapping[str, Any] = field(repr=False)
     # The number of examples that each batch of its dataset must have, or None for any number.
     size: int | None = None
-    # The time at which a step asks for its batch, or None if it is not measured.
-    asked: Any = field(default=None, repr=False)
     # The seconds that a step then waits: one scalar, or one for each clone if each draws by itself. Only
     # steps that fetch them measure the time.
     waits: list[Any] = field(factory=list, repr=False)
-    # For each of `waits` the time at which it begins, and itself.
-    asks: list[tuple[Any, Any]] = field(factory=list, repr=False)
     name: str = "input"
     shard: tuple[int, int] | None = None  # (index, of how many) if it reads only a part of the data
     reader: str = ""  # who reads it in words, if it reads only a part of the data
@@ -95,20 +91,9 @@ def _kinds(
 
 
 def open_pipe(
-    wanted: Sequence[InputNode],
-    batch: int | None,
-    placed: Placed,
-    ledger: Ledger,
-    name: str,
-    *,
-    timed: bool = False,
+    wanted: Sequence[InputNode], batch: int | None, placed: Placed, ledger: Ledger, name: str
 ) -> InputPipe:
-    """Make an iterator for batches.
-
-    Args:
-        batch: The number of examples in a batch, or None for any number.
-        timed: Whether steps can measure how long they wait for data. GPUs have no op for the time.
-    """
+    """Make an iterator for batches of a number of examples, or of any number if it is None."""
     at = Spot(ledger.writer("input"), name, placed)
     names, types, shapes = _kinds(wanted, batch)
 
@@ -118,27 +103,15 @@ def open_pipe(
         return iterator_resource(tf.compat.v1.data.Iterator.from_structure(kinds, sizes))
 
     handle = write_traced(at, iterator)
-    asked = at.op("Timestamp", "asked")[0] if timed and placed.device.kind == "cpu" else None
     batches = _next(at, wanted, batch, handle)
-    return InputPipe(tuple(wanted), placed, ledger, handle, batches, batch, asked, name=name)
-
-
-def _take_time(pipe: InputPipe, at: Spot, asked: Tensor | None, given: Mapping[str, Tensor]) -> None:
-    """Measure the time from `asked` until all of `given` is there."""
-    if asked is not None:
-        (now,) = at.waiting(dict.fromkeys(each.op for each in given.values())).op("Timestamp", "given")
-        (waited,) = at.op("Sub", "waited", now, asked)
-        pipe.waits.append(waited)
-        pipe.asks.append((asked, waited))
+    return InputPipe(tuple(wanted), placed, ledger, handle, batches, batch, name=name)
 
 
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor]]:
     """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone."""
-    at = pipe.at()
-    _take_time(pipe, at, pipe.asked, pipe.batch)
     if len(sizes) == 1:
         return [dict(pipe.batch)]
-    pieces = write_traced(at, _split, pipe.batch, sizes=tuple(sizes))
+    pieces = write_traced(pipe.at(), _split, pipe.batch, sizes=tuple(sizes))
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
 
 
@@ -171,12 +144,10 @@ def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor
     drawn = []
     for clone, size in enumerate(sizes):
         at, parts = pipe.at(clone), list[Mapping[str, Tensor]]()
-        asked = pipe.asked if pipe.asked is None or clone == 0 else at.op("Timestamp", "asked")[0]
         for number in range(size // pipe.size):
             first = clone == number == 0
             after = [each.op for each in parts[-1].values()] if parts else []
             parts.append(pipe.batch if first else pipe.draw(at.waiting(dict.fromkeys(after))))
-        _take_time(pipe, at, asked, parts[-1])
         drawn.append(_joined(pipe, at, parts))
     return drawn
 
@@ -222,17 +193,26 @@ def _of_one_size(tensors: Sequence[tf.Tensor], padding: float) -> list[tf.Tensor
 Piece = Mapping[str, Tensor]
 
 
+@frozen
+class Awaited:
+    """A batch for which some clones wait together."""
+
+    pipe: InputPipe
+    at: Spot
+    batch: Piece
+    clones: Sequence[int]
+
+
 @define
 class Feeds:
     """All pipes of a graph."""
 
     pipes: list[InputPipe] = field(factory=list)
     pieces: dict[int, Piece] = field(factory=dict)  # for each tower, its part of a batch
-    # For each tower, the seconds that it waited for its batch, or None if they are not measured.
-    waits: dict[int, Tensor | None] = field(factory=dict)
-    # For each tower whose next batch is copied to its device ahead, when it asks for a batch; None if that is
-    # not measured.
-    ahead: dict[int, Tensor | None] = field(factory=dict)
+    ahead: set[int] = field(factory=set)  # the towers whose next batches are copied to their devices ahead
+    awaited: list[Awaited] = field(factory=list)  # for what the waiting can be measured
+    # For each tower, the seconds that it waited for its batch, if they are measured.
+    waits: dict[int, Tensor] = field(factory=dict)
 
 
 def feed_towers(assembly: Assembly) -> Feeds:
@@ -242,32 +222,35 @@ def feed_towers(assembly: Assembly) -> Feeds:
         sizes = [tower.batch * plan.micro_batches for tower in group.towers]
         size = gcd(*sizes) if plan.clones_update_alone else sum(sizes)
         name = f"input/{number}" if number else "input"
-        pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name, timed=True)
+        pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name)
         pipe.shard, pipe.reader, pipe.examples = group.shard, name_of(group, plan), sum(sizes)
-        pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
+        clones = [tower.index for tower in group.towers]
+        if plan.clones_update_alone:
+            pieces = draw_batches(pipe, sizes)
+            awaited = [Awaited(pipe, pipe.at(at), pieces[at], [each]) for at, each in enumerate(clones)]
+        else:
+            pieces, awaited = split_batch(pipe, sizes), [Awaited(pipe, pipe.at(), pipe.batch, clones)]
+        if group.placed.device.kind == "cpu":  # GPUs have no op for the time
+            feeds.awaited += awaited
         if plan.micro_batches > 1:  # each gets a first axis of consecutive micro-batches
             pieces = [
                 write_traced(pipe.at(at), _cut, piece, count=plan.micro_batches)
                 for at, piece in enumerate(pieces)
             ]
         feeds.pipes.append(pipe)
-        for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
-            asked, waited = pipe.asks[min(at, len(pipe.asks) - 1)] if pipe.asks else (None, None)
-            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece, asked)
-            feeds.waits[tower.index] = waited
+        for tower, piece in zip(group.towers, pieces, strict=True):
+            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)
     return feeds
 
 
-def _ahead(
-    assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece, asked: Tensor | None
-) -> Piece:
+def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece) -> Piece:
     """Return the batch of a tower: its piece, or what was copied to its device in the step before."""
     if not is_staged(assembly.plan, tower, pipe.placed, piece):
         return piece
     staged = stage(tower, pipe.placed, piece, assembly.ledger)
     pipe.puts.append(staged.put)
     pipe.clears += staged.clears
-    feeds.ahead[tower.index] = asked
+    feeds.ahead.add(tower.index)
     return staged.piece
 
 
@@ -333,11 +316,20 @@ def _ready(tickets: StagingArea, put: str) -> Tensor:
     return at.op("Merge", "ready", full, refilled)[0]
 
 
-def time_after(ledger: Ledger, starts: Mapping[int, Tensor | None], updates: Sequence[Run]) -> None:
-    """Let the measured waiting begin when the update of a clone is done: no time is lost before that.
+def measure_waits(feeds: Feeds, updates: Sequence[Run]) -> None:
+    """Write what measures for how long clones wait for their batches, in steps that fetch it.
+
+    If a batch is copied ahead, waiting begins when the update of its clone is done: no time is lost before.
 
     Args:
-        starts: When each clone asks for its batch, or None if that is not measured.
+        updates: The update of each clone, or that of all; none if the model is not trained.
     """
-    ends = {clone: updates[min(clone, len(updates) - 1)].name for clone in starts}
-    ledger.let_wait({asked.op: ends[clone] for clone, asked in starts.items() if asked is not None})
+    for each in feeds.awaited:
+        ahead = sorted(feeds.ahead.intersection(each.clones)) if updates else ()
+        ends = dict.fromkeys(updates[min(clone, len(updates) - 1)].name for clone in ahead)
+        (asked,) = each.at.waiting(ends).op("Timestamp", "asked")
+        there = dict.fromkeys(tensor.op for tensor in each.batch.values())
+        (given,) = each.at.waiting(there).op("Timestamp", "given")
+        (waited,) = each.at.op("Sub", "waited", given, asked)
+        each.pipe.waits.append(waited)
+        feeds.waits |= dict.fromkeys(each.clones, waited)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, evolve, field
+from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import set_device
 from compiler.graph.nodes import import_nodes, write_nodes
@@ -72,31 +72,23 @@ class Ledger:
     @cached_property
     def ops(self) -> Mapping[str, Op]:
         """All ops by name, once everything is written."""
-        return {op.name: op for op in self.edges.ops}
+        return dict(zip(self.edges.numbers, self.edges.ops, strict=True))
 
     def unique(self, name: str) -> str:
         """Return a name that nothing has yet: the wanted one, or one with a number after it."""
-        new = self.written[self._named :]
-        self._named += len(new)
-        for each in new:
-            self._names.reserve(
-                [each.name] if isinstance(each, Op) else map(each.names.__getitem__, each.ops)
-            )
+        if self._named < len(self.written):
+            new = self.written[self._named :]
+            self._named += len(new)
+            for each in new:
+                if isinstance(each, Op):
+                    self._names.reserve((each.name,))
+                else:
+                    self._names.reserve(map(each.names.__getitem__, each.ops))
         return self._names(name)
 
     def names_since(self, begin: int) -> frozenset[str]:
         """Return the names of the ops that have been written since there were `begin` records."""
         return frozenset(entries_of(self.written[begin:]))
-
-    def let_wait(self, after: Mapping[str, str]) -> None:
-        """Let ops that have been written, none of them of a fragment, each wait for another one, too.
-
-        Args:
-            after: The names of the others by those of the ops.
-        """
-        for at, each in enumerate(self.written):
-            if isinstance(each, Op) and each.name in after and after[each.name] not in each.waits:
-                self.written[at] = evolve(each, waits=(*each.waits, after[each.name]))
 
     def graph_def(self) -> Any:
         """Return everything that was written as a GraphDef, in the order in which it was."""

@@ -36,7 +36,7 @@ class Names:
 
     def reserve(self, names: Iterable[str]) -> None:
         """Let others get no names that something has without having asked for them."""
-        self._used.update([each.lower() for each in names])
+        self._used.update(map(str.lower, names))
 
 
 @define

@@ -72,19 +72,23 @@ def spec_of(text: str, **overrides: str) -> ir.Spec:
 
 def cloned(
     model: str,
-    clones: int = 2,
+    clones: int | None = 2,
     *,
     batch: Any = 4,
-    devices: int | None = None,
+    devices: int | str | None = None,
     place: str = "",
     update: str = "optimizer = SGD(0.1)",
     seed: int = 3,
 ) -> str:
-    """Return the text of a spec with a block `model` of these lines, for clones on processors."""
+    """Return the text of a spec with a block `model` of these lines.
+
+    Its clones are on processors, unless `devices` has the lines of that block. Without a number of clones it
+    follows from the devices.
+    """
     written = list(batch) if isinstance(batch, tuple) else batch
     blocks = {
-        "devices": f"cpu = {devices or clones}",
-        "clones": f"count = {clones}, batch = {written}",
+        "devices": devices if isinstance(devices, str) else f"cpu = {devices or clones}",
+        "clones": f"batch = {written}" if clones is None else f"count = {clones}, batch = {written}",
         **({"place": place} if place else {}),
         "update": update,
         "train": f"seed = {seed}",

@@ -10,24 +10,16 @@ import yaml
 
 from tests.cli.conftest import GOOD
 from tests.folders import ROOT
+from tests.specs import CLASSES
 
-SPEC = """\
-tfdeploy = 1
-
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2, name = "y")
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-
-devices {
+SPEC = f"""{CLASSES}
+devices {{
   cpu = 2
-}
+}}
 
-update {
+update {{
   optimizer = SGD(0.1)
-}
+}}
 """
 WORKFLOW = ROOT / "examples" / "ci" / "placement.yml"
 

@@ -10,37 +10,29 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.pipeline import make_plan
+from tests.specs import CLASSES
 from tests.support import spec_of
 from tfdeploy import progress
 from tfdeploy.cli.building import said_of_graph
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.verify import cases
 
-SPEC = """\
-tfdeploy = 1
-
-model "small" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2, name = "y")
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-
-data {
+SPEC = f"""{CLASSES}
+data {{
   train = synthetic(8, x = feature(float32, [4]), label = feature(int32, classes = 2))
-}
+}}
 
-devices { cpu = 1 }
-clones { batch = 4 }
-update { optimizer = SGD(0.1) }
-train { steps = 1 }
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+train {{ steps = 1 }}
 """
-BUILDING = "building the graph of small ...\n"
+BUILDING = "building the graph of m ...\n"
 BECAUSE = (
-    "building the graph of all 33 clones of small, "
+    "building the graph of all 33 clones of m, "
     "because they do not have all devices of one kind, one each ...\n"
 )
-TIMING = "forecasting the time of a step of small ...\n"
+TIMING = "forecasting the time of a step of m ...\n"
 KIND = ("--set", "devices.kind=cpu")
 
 
@@ -59,7 +51,7 @@ COMMANDS = {
     "diff": (["--set-b", "clones.batch=2"], [BUILDING, BUILDING]),
     "compile": (["--out", "out"], [BUILDING]),
     "compile-and-run": ([], [BUILDING]),
-    "verify": (["--quick", "--steps", "2", "--json"], ["training small as one tower ...\n", "training"]),
+    "verify": (["--quick", "--steps", "2", "--json"], ["training m as one tower ...\n", "training"]),
 }
 
 
@@ -90,7 +82,7 @@ def test_a_graph_that_each_worker_has_is_told_as_the_chiefs() -> None:
     devices = 'job "ps" { tasks = 1 }\n  job "worker" {\n    tasks = 33\n    cpu = 1\n  }'
     text = SPEC.replace("cpu = 1", devices).replace("update {", "update {\n  replication = between_graph\n ")
     told = said_of_graph(make_plan(spec_of(text)), "`--dot` draws it")
-    assert told == "building the chief's graph for all 33 clones of small, because `--dot` draws it"
+    assert told == "building the chief's graph for all 33 clones of m, because `--dot` draws it"
 
 
 def test_what_is_quick_is_not_told(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +108,7 @@ import sys
 from tfdeploy import progress
 from tfdeploy.runtime.start_tensorflow import _silenced
 progress.AFTER = 0.0
-with progress.busy("building the graph of small"), _silenced():
+with progress.busy("building the graph of m"), _silenced():
     sys.stdin.readline()
 print("done", file=sys.stderr)
 """
@@ -133,7 +125,7 @@ def test_a_terminal_has_a_spinner_that_goes_away() -> None:
         env={**environment, "TERM": "xterm", "COLUMNS": "80"},
     ) as process:
         os.close(child)
-        shown = _read_until(parent, b"building the graph of small ...")
+        shown = _read_until(parent, b"building the graph of m ...")
         process.stdin.write(b"\n")
         process.stdin.close()
         rest = _read_until(parent, b"done")

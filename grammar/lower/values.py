@@ -85,11 +85,6 @@ def ends(written: syntax.Range, low: float | None, high: float | None, context: 
     return first, last
 
 
-def _has_calls(expression: syntax.List) -> bool:
-    """Whether a list has items that are calls, such as the cells of `StackedRNNCells`."""
-    return any(isinstance(each, syntax.Call) for each in expression.items)
-
-
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
     """Return the word of `type` that an expression is: a name, a string, or a constant with a string."""
     if isinstance(expression, syntax.Path) and _is_word(expression, type.words):

@@ -5,16 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
 from tests.catalogue.layers import LAYERS
 from tests.catalogue.operations import CONSTANT, OPERATIONS, OUTPUTS
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
-SPEC = """
-tfdeploy = 1
-model "catalogue" {{
+MODEL = """
   vector = input(float32, [6])
   steps = input(float32, [8, 4])
   image = input(float32, [8, 8, 3])
@@ -37,11 +34,6 @@ model "catalogue" {{
   all = [{flows}] -> Concatenate() -> Dense(1, name = "out")
   loss = [label, all] -> MeanSquaredError()
   output = {{ {outputs} }}
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
-train {{ seed = 3 }}
 """
 
 
@@ -77,21 +69,17 @@ def _check_branches(bindings: Mapping[str, str]) -> tuple[float, dict[str, Any]]
     Returns:
         The loss, and the largest change of each weight in the step, by its name.
     """
-    text = SPEC.format(
+    text = MODEL.format(
         bindings="\n".join(f"  {each}" for each in bindings.values()),
         flows=", ".join(f"(ops.cast({name}, float32) -> flat)" for name in bindings),
         outputs=", ".join(f"{name} = ops.cast({name}, float32)" for name in bindings),
     )
     arrays = _arrays()
-    with Training(spec_of(text), arrays) as training:
+    with Training(spec_of(cloned(text)), arrays) as training:
         before = training.values()
         (loss,) = training.steps(1)
         after = training.values()
-        evaluation = training.compiled.evaluation
-        training.session.run(
-            evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8))
-        )
-        found = training.session.run(evaluation.outputs)
+        found = training.evaluated(arrays, training.compiled.evaluation.outputs)
         plain = keras_model(training.compiled, {name: after[name] for name in training.compiled.weights})
     plain.run_eagerly = True
     expected = plain.predict_on_batch([arrays[each.name] for each in plain.inputs])

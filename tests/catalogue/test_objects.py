@@ -20,11 +20,9 @@ from tests.catalogue.objects import (
     REGULARIZERS,
     SCHEDULES,
 )
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 LEARNING = """
-tfdeploy = 1
-model "learning" {{
   features = input(float32, [6])
   chosen = input(float32, [4])
   shares = input(float32, [4])
@@ -48,11 +46,6 @@ model "learning" {{
     probabilities = probabilities, likely = likely, guesses = guesses, direction = direction, frames = frames,
     guessed = guessed,
   }}
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 8 }}
-update {{ optimizer = SGD(0.01) }}
-train {{ seed = 3 }}
 """
 
 
@@ -95,7 +88,7 @@ def test_every_loss_and_metric_has_the_value_that_it_has_in_keras(first: int) ->
         "signs": np.sign(random.standard_normal((16, 3))).astype(np.float32),
         "letters": random.integers(1, 4, (16, 2)).astype(np.int32),
     }
-    with Training(spec_of(text), arrays) as training:
+    with Training(spec_of(cloned(text, batch=8, update="optimizer = SGD(0.01)")), arrays) as training:
         compiled = training.compiled
         fetched = training.session.run(
             {
@@ -152,24 +145,21 @@ def test_every_optimizer_schedule_and_object_of_a_weight_trains(first: int) -> N
         lines.append(f'x -> Dense(3, kernel_constraint = {written}, name = "constraint_{name}")')
     for name, written in _every_fourth(ACTIVATIONS, first).items():
         lines.append(f'x -> Dense(4, activation = {written}, name = "activation_{name}")')
-    text = OBJECTS.format(lines=",\n    ".join(lines), groups="\n    ".join(groups))
+    text = OBJECTS.format(lines=",\n    ".join(lines))
+    update = "\n".join(["optimizer {", *groups, '"*" -> SGD(0.01)', "}"])
     random = np.random.default_rng(6)
     arrays = {
         "x": random.standard_normal((8, 6)).astype(np.float32),
         "sound": random.standard_normal((8, 12, 1)).astype(np.float32),
         "y": random.standard_normal((8, 1)).astype(np.float32),
     }
-    with Training(spec_of(text), arrays) as training:
+    with Training(spec_of(cloned(text, update=update)), arrays) as training:
         before = training.values()
         penalty = training.session.run(training.compiled.regularization)
         training.steps(2)
         after = training.values()
         plain = keras_model(training.compiled, {name: after[name] for name in training.compiled.weights})
-        evaluation = training.compiled.evaluation
-        training.session.run(
-            evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8))
-        )
-        found = training.session.run(evaluation.outputs)
+        found = training.evaluated(arrays, training.compiled.evaluation.outputs)
     plain.run_eagerly = True
     expected = plain.predict_on_batch([arrays[each.name] for each in plain.inputs])
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -196,8 +186,6 @@ def test_every_optimizer_schedule_and_object_of_a_weight_trains(first: int) -> N
 
 
 OBJECTS = """
-tfdeploy = 1
-model "objects" {{
   x = input(float32, [6])
   sound = input(float32, [12, 1])
   y = input(float32, [1])
@@ -208,14 +196,4 @@ model "objects" {{
   out = all -> Dense(1, name = "out")
   loss = [y, out] -> MeanSquaredError()
   output = all
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{
-  optimizer {{
-    {groups}
-    "*" -> SGD(0.01)
-  }}
-}}
-train {{ seed = 3 }}
 """

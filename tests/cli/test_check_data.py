@@ -9,22 +9,14 @@ import pytest
 import grammar
 from compiler.checks import check_spec
 from dsl.diagnostics import Diagnostic
+from tests.specs import CLASSES
 
-SPEC = """\
-tfdeploy = 1
-
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2)
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-
-data {
+SPEC = f"""{CLASSES}
+data {{
   train = SOURCE
-}
+}}
 
-train { steps = 1 }
+train {{ steps = 1 }}
 """
 ROWS = "a,b,c,d, label \n1,2,3,4,0\n"
 

@@ -16,24 +16,16 @@ import click
 import pytest
 
 from tests.cli.test_streams import FAULTS
+from tests.specs import CLASSES
 from tfdeploy.cli import group
 
 SEED, PATIENCE = 20, 240
-SPEC = """\
-tfdeploy = 1
-
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2)
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-
-data { train = synthetic(8, x = feature(float32, [4]), label = feature(int32, [], classes = 2)) }
-devices { cpu = 2 }
-clones { batch = 2 }
-update { optimizer = SGD(0.1) }
-train { steps = 3, log_every = 1 }
+SPEC = f"""{CLASSES}
+data {{ train = synthetic(8, x = feature(float32, [4]), label = feature(int32, [], classes = 2)) }}
+devices {{ cpu = 2 }}
+clones {{ batch = 2 }}
+update {{ optimizer = SGD(0.1) }}
+train {{ steps = 3, log_every = 1 }}
 """
 
 COMMANDS = {

@@ -8,21 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import GOOD, Command
+from tests.specs import CLASSES
 
 WRONG = GOOD.replace("Dense", "Dens")
 LOOSE = GOOD.replace("  x = input(float32, [4])", "    x=input( float32,[4] )   # four  ")
 OLD = GOOD.replace("tfdeploy = 1\n\n", "")
-UNEVEN = """\
-tfdeploy = 1
-model "m" {
-  x = input(float32, [4])
-  y = input(int32, [])
-  p = x -> Dense(3)
-  loss = [y, p] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { cpu = 3 }
-clones { count = 3, global_batch = 64 }
-"""
+UNEVEN = f"{CLASSES}devices {{ cpu = 3 }}\nclones {{ count = 3, global_batch = 64 }}\n"
 LAYERS = """\
 tfdeploy = 1
 model "m" {
@@ -46,14 +37,7 @@ devices { cpu = towers }
 clones { count = towers, batch = 8 }
 update { optimizer = SGD(rate) }
 """
-MODEL = """\
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2)
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-"""
+MODEL = CLASSES.removeprefix("tfdeploy = 1\n\n")
 TREE: dict[str, str | bytes] = {
     "b/z.tfdeploy": WRONG,
     "b/a.tfdeploy": GOOD,

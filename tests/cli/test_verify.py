@@ -14,6 +14,7 @@ from compiler.step import sums
 from compiler.step.sums import Reduction
 from dsl import ir
 from tests.folders import ROOT
+from tests.specs import LINE
 from tests.support import spec_of
 from tfdeploy.cli.commands.verify import DIFFERENT
 from tfdeploy.cli.group import load
@@ -231,18 +232,10 @@ def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "differ" in result.stdout.splitlines()[-1]
 
 
-WEIGHED = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [3])
-  y = input(float32, [1])
-  z = x -> Dense(1, name = "z")
-  loss = [y, z] -> MeanSquaredError()
-  regularize = L2(1.0)
-}
-data { train = synthetic(100, x = feature(float32, [3]), y = feature(float32, [1])) }
-update { optimizer = SGD(0.1), ema = 0.9 }
-train { steps = 3, seed = 1 }
+WEIGHED = f"""{LINE.replace("  loss", "  regularize = L2(1.0), loss")}
+data {{ train = synthetic(100, x = feature(float32, [3]), y = feature(float32, [1])) }}
+update {{ optimizer = SGD(0.1), ema = 0.9 }}
+train {{ steps = 3, seed = 1 }}
 """
 
 

@@ -17,6 +17,7 @@ from dsl import ir
 from dsl.codes import CODES
 from dsl.diagnostics import SpecError
 from tests.graphs import graph_of
+from tests.specs import CLASSES
 from tests.support import CLASSIFIER, cloned, marked, refusal_of, spec_of
 
 
@@ -289,21 +290,8 @@ WORKERS = 'job "worker" { tasks = 2 }'
 )
 def test_workers_alone_have_all_weights_by_default(devices: str, more: str, wanted: bool) -> None:
     """Unless something is said of variables, or needs one graph; each then has copies on its own devices."""
-    text = f"""
-    tfdeploy = 1
-    model "m" {{
-      x = input(float32, [4])
-      label = input(int32, [])
-      logits = x -> Dense(3)
-      loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-    }}
-    devices {{
-      {devices}
-    }}
-    {more}
-    {"" if "update" in more else "update { optimizer = SGD(0.1) }"}
-    """
-    read = spec_of(text)
+    update = "" if "update" in more else "update { optimizer = SGD(0.1) }"
+    read = spec_of(f"{CLASSES}devices {{\n{devices}\n}}\n{more}\n{update}\n")
     assert keeps_all(read) is wanted
     if wanted:
         assert replication_of(read) == "between_graph"

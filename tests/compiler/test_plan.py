@@ -5,7 +5,7 @@ import pytest
 from compiler.pipeline import for_worker, make_plan
 from compiler.plan import Plan, VariableInfo
 from compiler.shards import cut
-from tests.compiler.placement.places import MODEL
+from tests.specs import CLASSES
 from tests.support import spec_of
 
 CLUSTER = """
@@ -20,7 +20,7 @@ MACHINE = "devices { cpu = 1, gpu = 2 }\nclones { batch = [2, 6] }\n"
 
 def planned(devices: str, *, worker: int = 0, emulate: bool = False, **overrides: str) -> Plan:
     """Return the plan of a small model on some devices."""
-    text = f"{MODEL}{devices}update {{ optimizer = SGD(0.1) }}\n"
+    text = f"{CLASSES}{devices}update {{ optimizer = SGD(0.1) }}\n"
     return make_plan(spec_of(text, **overrides), worker=worker, emulate=emulate)
 
 
@@ -89,7 +89,7 @@ def test_the_plan_of_a_worker() -> None:
 def test_devices_that_a_worker_lacks_have_no_twin() -> None:
     """Parameter servers, tasks without towers, and further GPUs of another worker."""
     jobs = 'job "ps" { tasks = 1 }\n job "a" { gpu = 1 }\n job "b" { gpu = 2 }'
-    text = f"{MODEL}devices {{\n {jobs}\n }}\nclones {{ batch = 2 }}\nupdate {{ mode = async }}\n"
+    text = f"{CLASSES}devices {{\n {jobs}\n }}\nclones {{ batch = 2 }}\nupdate {{ mode = async }}\n"
     plan = make_plan(spec_of(text))
     assert plan.twins == {"b[0].cpu[0]": "a[0].cpu[0]", "b[0].gpu[0]": "a[0].gpu[0]"}
 
@@ -114,10 +114,10 @@ def test_the_device_of_a_session(name: str, *, emulate: bool) -> None:
 
 def test_gpus_of_this_machine_count_if_the_spec_declares_no_devices() -> None:
     """Otherwise the spec says what there is."""
-    plain = spec_of(f"{MODEL}clones {{ batch = 2 }}\n")
+    plain = spec_of(f"{CLASSES}clones {{ batch = 2 }}\n")
     assert [each.device.ref for each in make_plan(plain, visible_gpus=2).towers] == ["gpu[0]", "gpu[1]"]
     assert [each.device.ref for each in make_plan(plain).towers] == ["cpu[0]"]
-    declared = spec_of(f"{MODEL}devices {{ gpu = 1 }}\nclones {{ batch = 2 }}\n")
+    declared = spec_of(f"{CLASSES}devices {{ gpu = 1 }}\nclones {{ batch = 2 }}\n")
     assert [each.device.ref for each in make_plan(declared, visible_gpus=2).towers] == ["gpu[0]"]
 
 

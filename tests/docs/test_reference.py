@@ -20,22 +20,14 @@ from tests.docs.frames import tutorial
 from tests.docs.pages import DOCS
 from tests.docs.sessions import DIGITS
 from tests.docs.test_schemas import validator
+from tests.specs import CLASSES
 from tests.support import spec_of
 from tfdeploy.cli.group import COMMANDS, load
 from tools import make_reference
 from tools.reference import notes
 
 FILES = DOCS / "reference" / "files.md"
-SMALL = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2, name = "y")
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-update { optimizer = SGD(0.1) }
-"""
+SMALL = f"{CLASSES}update {{ optimizer = SGD(0.1) }}\n"
 
 
 def test_generated_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

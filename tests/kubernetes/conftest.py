@@ -9,18 +9,10 @@ import yaml
 from attrs import frozen
 from click.testing import CliRunner
 
+from tests.specs import CLASSES
 from tfdeploy.cli.group import load
 
-SPEC = """\
-tfdeploy = 1
-
-model "m" {{
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2, name = "y")
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
+BLOCKS = """
 data {{
   train = {data}
 }}
@@ -45,7 +37,7 @@ class Exporting:
     def write(self, *, jobs: str = JOBS, mode: str = "async", data: str = CSV, train: str = "") -> Path:
         """Write the spec."""
         path = self.folder / "My_Digits.tfdeploy"
-        path.write_text(SPEC.format(jobs=jobs, mode=mode, data=data, train=train))
+        path.write_text(CLASSES + BLOCKS.format(jobs=jobs, mode=mode, data=data, train=train))
         return path
 
     def run(self, *options: str, **parts: str) -> Any:

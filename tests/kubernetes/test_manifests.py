@@ -20,8 +20,9 @@ import grammar
 import tfdeploy
 from tests.cli.conftest import Command
 from tests.folders import ROOT
-from tests.kubernetes.conftest import CSV, SPEC
+from tests.kubernetes.conftest import BLOCKS, CSV
 from tests.kubernetes.published import hold
+from tests.specs import CLASSES
 from tfdeploy.cli.group import load
 from tfdeploy.kubernetes import Deployment, to_yaml
 from tfdeploy.kubernetes import manifests as manifests_of
@@ -140,10 +141,9 @@ def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None
 @pytest.mark.parametrize("kind", ["Job", "TrainJob", "TFJob"])
 def test_pods_ask_for_the_memory_of_the_forecast(kind: Kind) -> None:
     """A large layer and its slots are on a server, and a client has neither; TensorFlow has 1 GiB."""
-    large = (
-        SPEC.replace("[4]", "[4096]").replace("Dense(2", "Dense(4096").replace("SGD(0.1)", LARGE_OPTIMIZER)
-    )
-    spec = grammar.read("large.tfdeploy", text=large.format(data=CSV, jobs=CPUS, mode="sync", train="")).spec
+    text = CLASSES + BLOCKS.format(data=CSV, jobs=CPUS, mode="sync", train="")
+    text = text.replace("[4]", "[4096]").replace("Dense(2", "Dense(4096").replace("SGD(0.1)", LARGE_OPTIMIZER)
+    spec = grammar.read("large.tfdeploy", text=text).spec
     placement = tfdeploy.map_placement(spec)
     needed = requests_of(spec, placement)
     of_server = next(each.memory_bytes for each in placement.devices if each.ref == "ps[0].cpu[0]")

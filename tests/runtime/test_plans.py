@@ -2,20 +2,14 @@
 
 import pytest
 
+from tests.specs import LINE
 from tests.support import refusal_of, spec_of
 from tfdeploy.runtime import plans
 from tfdeploy.runtime.plans import plan_of, require_devices
 
-SPEC = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [2])
-  y = input(float32, [1])
-  z = x -> Dense(1)
-  loss = [y, z] -> MeanSquaredError()
-}
+SPEC = f"""{LINE}
 DEVICES
-clones { batch = 2 }
+clones {{ batch = 2 }}
 """
 
 

@@ -12,25 +12,17 @@ from tests.forked import words_of
 from tests.patience import wait_until
 from tests.runtime.conftest import Listener
 from tests.runtime.tasks import Process, Tasks
+from tests.specs import CLASSES
 from tfdeploy.runtime import watchdog as module
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.watchdog import Activity, Watchdog
 
-SPEC = """
-tfdeploy = 1
-
-model "small" {
-  image = input(float32, [4])
-  digit = input(int32, [])
-  logits = image -> Dense(2, name = "logits")
-  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-
-data { train = python("mine:examples") }
-devices { cpu = 1 }
-clones { batch = 4 }
-update { optimizer = SGD(0.1) }
-train { steps = 100, checkpoint_every = 2, directory = "run" }
+SPEC = f"""{CLASSES}
+data {{ train = python("mine:examples") }}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+train {{ steps = 100, checkpoint_every = 2, directory = "run" }}
 """
 BLOCKS = """
 import threading
@@ -38,7 +30,7 @@ import numpy as np
 
 def examples():
     for number in range(20):
-        yield {"image": np.ones([4], np.float32), "digit": np.int32(number % 2)}
+        yield {"x": np.ones([4], np.float32), "label": np.int32(number % 2)}
     threading.Event().wait()
 """
 
@@ -72,7 +64,7 @@ def test_a_source_that_blocks_is_named_and_can_be_interrupted(tmp_path: Path) ->
         said = run.until("warning[TFD773]")
         assert said.startswith("warning[TFD773]: the run has made no progress in step 6 for ")
         assert "example 20 of `mine:examples` was asked for" in run.until("was asked for")
-        assert "spec.tfdeploy:11:" in run.text
+        assert "spec.tfdeploy:10:" in run.text
         run.send(signal.SIGINT)
         assert run.end() == 130
     finally:

@@ -18,6 +18,7 @@ from compiler.plan import Plan
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import places
+from tests.specs import CLASSES
 from tests.support import marked, spec_of
 
 SPEC = """
@@ -210,22 +211,10 @@ def test_a_rule_that_never_wins_is_a_warning_at_both_rules(
 WEIGHTS = ["conv1/kernel", "conv1/bias", "logits/kernel", "logits/bias"]
 
 
-def plan(update: str = "", train: str = "", step: str = "") -> Plan:
+def plan(update: str = "", step: str = "") -> Plan:
     """Return the plan of a model with two layers."""
-    text = f"""
-tfdeploy = 1
-model "m" {{
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(3, name = "conv1"{step}) -> Dense(2, name = "logits")
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 2 }}
-update {{ optimizer = SGD(0.1){update} }}
-train {{ seed = 1{train} }}
-"""
-    return make_plan(spec_of(text))
+    text = CLASSES.replace("Dense(2", f'Dense(3, name = "conv1"{step}) -> Dense(2').replace('"y"', '"logits"')
+    return make_plan(spec_of(f"{text}update {{ optimizer = SGD(0.1){update} }}\n"))
 
 
 def told_of(plan: Plan, names: list[str]) -> list[tuple[str, str, str]]:

@@ -6,14 +6,15 @@ from compiler.checks import check_spec
 from compiler.checks.devices import groups_fit_devices, targets_name_devices
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
-from tests.compiler.placement.places import MODEL, places
+from tests.compiler.placement.places import places
+from tests.specs import CLASSES
 from tests.support import marked, spec_of
 
 
 def told(rule: str, devices: str = "") -> list[Diagnostic]:
     """Return what is wrong with the targets of a rule, on a machine without GPUs if nothing is declared."""
     place = f"place {{\n {rule}\n}}\n"
-    spec = spec_of(f"{MODEL}devices {{\n {devices}\n}}\nclones {{ count = 1, batch = 2 }}\n{place}")
+    spec = spec_of(f"{CLASSES}devices {{\n {devices}\n}}\nclones {{ count = 1, batch = 2 }}\n{place}")
     return list(targets_name_devices(spec, declare(spec.devices, 0)))
 
 
@@ -78,7 +79,7 @@ def test_without_groups_a_clone_has_one_device() -> None:
 
 def test_devices_that_are_not_declared_may_have_links() -> None:
     """Without `cpu`, `gpu` and jobs they are those of the machine of a run, which `check` does not know."""
-    found = check_spec(spec_of(f"{MODEL}devices {{ link = 1GiB }}\ntrain {{ steps = 1 }}\n"))
+    found = check_spec(spec_of(f"{CLASSES}devices {{ link = 1GiB }}\ntrain {{ steps = 1 }}\n"))
     assert "TFD516" not in [each.code for each in found]
 
 
@@ -93,7 +94,7 @@ def test_devices_that_are_not_declared_may_have_links() -> None:
 )
 def test_a_link_is_between_gpus_or_tasks(devices: str, *, warned: bool) -> None:
     """CPU devices of one process share its memory; after the warning, other checks go on."""
-    found = check_spec(spec_of(f"{MODEL}devices {{\n {devices}\n}}\ntrain {{ steps = 1 }}\n"))
+    found = check_spec(spec_of(f"{CLASSES}devices {{\n {devices}\n}}\ntrain {{ steps = 1 }}\n"))
     assert [each.code for each in found] == [*["TFD516"] * warned, "TFD509"]
     assert not any(each.is_error for each in found)
     for each in found[:warned]:

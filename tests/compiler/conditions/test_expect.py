@@ -29,7 +29,7 @@ from compiler.mapping.records import (
 )
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic
-from tests.compiler.placement.places import MODEL
+from tests.specs import CLASSES
 from tests.support import marked, spec_of
 
 RULE = RuleRef(None, None, None, "", "default")
@@ -102,7 +102,7 @@ PLACEMENT = PlacementMap(
 
 def found(condition: str, rules: str = "variables -> cpu[*]") -> tuple[Diagnostic, ...]:
     """Return what is wrong with the placement under one condition."""
-    text = f"""{MODEL}
+    text = f"""{CLASSES}
 devices {{
   cpu = 2
   gpu = 2
@@ -219,10 +219,10 @@ def test_imbalance_counts_devices_that_the_rules_name_and_nothing_is_on() -> Non
 
 def test_memory_needs_a_forecast() -> None:
     """A spec tells beforehand whether one is needed; without one the map cannot answer."""
-    with_memory = spec_of(MODEL + "clones { batch = 2 }\nexpect {\n memory(cpu[0]) <= 1MiB\n }")
+    with_memory = spec_of(CLASSES + "clones { batch = 2 }\nexpect {\n memory(cpu[0]) <= 1MiB\n }")
     assert needs_memory(with_memory)
     assert not needs_memory(
-        spec_of(MODEL + "clones { batch = 2 }\nexpect {\n imbalance(variables) <= 1%\n }")
+        spec_of(CLASSES + "clones { batch = 2 }\nexpect {\n imbalance(variables) <= 1%\n }")
     )
     bare = evolve(PLACEMENT, devices=tuple(evolve(each, memory_bytes=None) for each in PLACEMENT.devices))
     with pytest.raises(ValueError, match="no forecast"):
@@ -239,7 +239,7 @@ def test_an_estimate_is_told_as_one() -> None:
     """Who compares with figures of a table is told so."""
     assert PLACEMENT.time is not None
     rough = evolve(PLACEMENT, time=evolve(PLACEMENT.time, estimate=True, source="v100"))
-    spec = spec_of(MODEL + "devices { gpu = 2 }\nclones { batch = 2 }\nexpect {\n step_time <= 1ms\n }")
+    spec = spec_of(CLASSES + "devices { gpu = 2 }\nclones { batch = 2 }\nexpect {\n step_time <= 1ms\n }")
     (diagnostic,) = check_expectations(make_plan(spec), rough)
     assert diagnostic.notes[-1] == "this is an estimate for the hardware `v100`, and not measured"
 
@@ -249,7 +249,7 @@ def test_time_that_is_not_known() -> None:
     text = (
         "devices { gpu = 2 }\nclones { batch = 2 }\nexpect {\n step_time <= 1s\n memory(gpu[0]) <= 1KiB\n }"
     )
-    spec = spec_of(MODEL + text)
+    spec = spec_of(CLASSES + text)
     assert needs_time(spec)
     found = check_expectations(make_plan(spec), evolve(PLACEMENT, time=None))
     assert [each.code for each in found] == ["TFD538", "TFD532"]
@@ -298,7 +298,7 @@ def test_of_many_ops_the_first_five_are_named() -> None:
     for count, more in ((5, ""), (6, " and 1 more"), (1205, " and 1,200 more")):
         ops = tuple(op(f"clone_0/conv1/op_{at}", "gpu[0]", 0) for at in range(count))
         condition = 'ops(gpu[*], "conv1/*") == 0'
-        text = f"{MODEL}devices {{ gpu = 1 }}\nclones {{ batch = 2 }}\nexpect {{\n {condition}\n}}\n"
+        text = f"{CLASSES}devices {{ gpu = 1 }}\nclones {{ batch = 2 }}\nexpect {{\n {condition}\n}}\n"
         (told,) = check_expectations(make_plan(spec_of(text)), evolve(PLACEMENT, ops=ops))
         (note,) = told.notes
         assert note.count("` on `gpu[0]`") == 5
@@ -323,5 +323,5 @@ def test_ops_of_workers_with_graphs_of_their_own_are_those_of_all() -> None:
         ("ps[0]", 1),
         ("worker[*].cpu[0]", 0),
     ):
-        text = f'{MODEL}{devices}update {{ mode = async }}\nexpect {{\n ops({where}, "*") == {number}\n}}\n'
+        text = f'{CLASSES}{devices}update {{ mode = async }}\nexpect {{\n ops({where}, "*") == {number}\n}}\n'
         assert check_expectations(make_plan(spec_of(text)), evolve(PLACEMENT, ops=ops)) == ()

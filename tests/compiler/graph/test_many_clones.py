@@ -33,33 +33,16 @@ from compiler.step.read.memory import forecast_memory
 from compiler.step.read.why import explain_placement
 from compiler.step.read.work import forecast_time, timed_step
 from compiler.time.forecast import StepForecast
-from tests.support import spec_of
+from tests.support import cloned, spec_of
 
-SPEC = """
-tfdeploy = 1
-
-model "m" {{
+MODEL = """
   x = input(float32, [6])
   label = input(int32, [])
   y = x -> Dense(5, name = "fc1") -> BatchNormalization(name = "norm") -> Dense(3, name = "fc2")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-  metrics {{ accuracy = [label, y] -> SparseCategoricalAccuracy() }}
-  {model}
-}}
-devices {{
-  {devices}
-}}
-clones {{ batch = 4 }}
-place {{
-  {place}
-}}
-update {{
-  optimizer = Momentum(0.1)
-  {update}
-}}
-data {{ {data}train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }}
-train {{ seed = 3 }}
+  metrics { accuracy = [label, y] -> SparseCategoricalAccuracy() }
 """
+DATA = "train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3))"
 ON_SERVERS = "clones -> worker[*].gpu[*]\n  variables -> round_robin(ps[*])"
 APART = "replication = between_graph"
 COPIED = "clones -> worker[*].gpu[*]\n  variables -> replicated"
@@ -70,9 +53,9 @@ def _cluster(tasks: int, gpus: int) -> str:
 
 
 def _plan(devices: str, place: str, update: str = "", *, model: str = "", data: str = "") -> Plan:
-    return make_plan(
-        spec_of(SPEC.format(devices=devices, place=place, update=update, model=model, data=data))
-    )
+    update = f"optimizer = Momentum(0.1)\n{update}"
+    text = cloned(f"{MODEL}{model}\n", None, devices=devices, place=place, update=update)
+    return make_plan(spec_of(f"{text}data {{ {data}{DATA} }}\n"))
 
 
 PAIRS, FOURS, SINGLES = _cluster(4, 2), _cluster(4, 4), _cluster(8, 1)
@@ -223,8 +206,7 @@ def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
         'ops(gpu[0], "clone_*/fc2/*") == 0',
         "traffic(gpu[*], cpu[0]) == 0B",
     )
-    text = SPEC.format(devices="gpu = 2", place="", update="", model="", data="")
-    expected = spec_of(f"{text}expect {{ {', '.join(conditions)} }}")
+    expected = spec_of(f"{cloned(MODEL, devices='gpu = 2')}expect {{ {', '.join(conditions)} }}")
     asked = evolve(plan, spec=evolve(plan.spec, expect=expected.expect))
     return [each.text for each in check_expectations(asked, placement)]
 

@@ -95,27 +95,24 @@ def test_weights_are_the_same_bits_with_a_limit() -> None:
 
 
 BEFORE = """
-tfdeploy = 1
+  x = input(float32, [16])
+  y = input(float32, [16])
+  z = x -> repeat(4, block())
+  loss = [y, z] -> MeanSquaredError()
+"""
+NORMALIZED = """
 layer "block" {
   x = input()
   inner = x -> LayerNormalization() -> Dense(64, activation = gelu) -> Dense(16)
   output = [x, inner] -> Add()
 }
-model "deep" {
-  x = input(float32, [16])
-  y = input(float32, [16])
-  z = x -> repeat(4, block())
-  loss = [y, z] -> MeanSquaredError()
-}
-devices { cpu = 1 }
-clones { batch = 64 }
-update { optimizer = SGD(0.1), recompute = memory(1KB) }
 """
 
 
 def test_cuts_within_a_normalization_save_as_much() -> None:
     """Its gradient begins with ops that take nothing of what comes back, but wait for it."""
-    found = compile_step(make_plan(spec_of(BEFORE))).plan.recomputed
+    text = cloned(BEFORE, 1, batch=64, update="optimizer = SGD(0.1), recompute = memory(1KB)") + NORMALIZED
+    found = compile_step(make_plan(spec_of(text))).plan.recomputed
     assert found.saved_bytes > found.kept_bytes
 
 

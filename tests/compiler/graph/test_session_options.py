@@ -8,7 +8,7 @@ import tensorflow as tf
 from compiler.graph.session_options import batches_at_once, session_config
 from compiler.pipeline import make_plan
 from tests.graphs import graph_of
-from tests.support import classifier, spec_of
+from tests.support import classifier, cloned, spec_of
 
 
 def pools(*, clones: int, emulate: bool = False, **settings: str) -> tuple[int, int]:
@@ -59,18 +59,12 @@ def test_an_evaluation_has_as_many_batches_at_work_as_fill_the_cores() -> None:
 def test_an_op_that_goes_through_a_large_table_has_all_cores(rows: int, optimizer: str, wide: bool) -> None:
     """4000 rows of 8 numbers are more than 24 other weights times 64 examples; 40 rows are not."""
     text = f"""
-tfdeploy = 1
-model "words" {{
   word = input(int32, [])
   label = input(int32, [])
   logits = word -> Embedding({rows}, 8) -> Dense(3, use_bias = false)
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 32 }}
-update {{ optimizer = {optimizer} }}
 """
-    compiled = graph_of(spec_of(text))
+    compiled = graph_of(spec_of(cloned(text, batch=32, update=f"optimizer = {optimizer}")))
     assert session_config(compiled.plan).intra_op_parallelism_threads == (0 if wide else 3)
 
 

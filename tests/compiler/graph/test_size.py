@@ -15,12 +15,9 @@ from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic, SpecError
-from tests.support import spec_of
+from tests.support import cloned, spec_of
 
-SPEC = """
-tfdeploy = 1
-
-model "m" {{
+MODEL = """
   x = input(float32, [6])
   words = input(int32, [3])
   label = input(int32, [])
@@ -28,19 +25,6 @@ model "m" {{
   hidden = [x, table] -> Concatenate() -> Dense(5, name = "fc1") -> BatchNormalization(name = "norm")
   y = hidden -> Dense(3, name = "fc2")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{
-  {devices}
-}}
-clones {{ batch = 4 }}
-place {{
-  {place}
-}}
-update {{
-  optimizer = Momentum(0.1)
-  {update}
-}}
-train {{ seed = 3 }}
 """
 COPIED = "variables -> replicated"
 SHARED = "variables -> balanced(cpu[0..1])"
@@ -48,9 +32,10 @@ PARTS = "variables -> replicated\n  slots -> sharded(clones)"
 CLUSTER = 'job "ps" { tasks = 2 }\n  job "worker" {\n    tasks = 6\n    gpu = 2\n  }'
 
 
-def plan_of(devices: str, place: str, update: str) -> Plan:
-    """Return the plan of the model on some devices."""
-    return make_plan(spec_of(SPEC.format(devices=devices, place=place, update=update)))
+def plan_of(devices: str, place: str, update: str, model: str = MODEL) -> Plan:
+    """Return the plan of a model on some devices."""
+    update = f"optimizer = Momentum(0.1)\n{update}"
+    return make_plan(spec_of(cloned(model, None, devices=devices, place=place, update=update)))
 
 
 def refused(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int, traces: Any = None) -> Diagnostic | None:
@@ -120,11 +105,9 @@ def test_an_aggregation_with_too_many_ops_is_named(monkeypatch: pytest.MonkeyPat
     assert place == "ring"
     assert re.fullmatch(r"about 1,\d00 ops that sum the gradients of 12 clones", beside)
     assert help_ == "use `aggregate = hierarchical` or `aggregate = add_n`"
-    dense = SPEC.replace(
-        'Embedding(40, 4, name = "table")', 'Embedding(40, 4, name = "table", trainable = false)'
-    )
-    text = dense.format(devices="cpu = 12", place=SHARED, update="aggregate = ring")
-    assert "`aggregate = collective`, " in said(make_plan(spec_of(text)), monkeypatch, 250_000)[2]
+    dense = MODEL.replace('name = "table"', 'name = "table", trainable = false')
+    plan = plan_of("cpu = 12", SHARED, "aggregate = ring", dense)
+    assert "`aggregate = collective`, " in said(plan, monkeypatch, 250_000)[2]
     assert said(ring, monkeypatch)[2] == "use fewer clones, with larger batches"
 
 

@@ -18,8 +18,8 @@ from compiler.mapping.records import (
 )
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
-from tests.compiler.placement.places import MODEL
 from tests.placement_maps import with_counts
+from tests.specs import CLASSES
 from tests.support import spec_of
 
 SERVER, OTHER = "ps[0].cpu[0]", "ps[1].cpu[0]"
@@ -45,7 +45,7 @@ def grid_of(tasks: int, clones: int) -> MapGrid:
 def plan_of(tasks: int, clones: int) -> Plan:
     """Return a plan that has the devices of such a grid, and two servers."""
     jobs = f'job "ps" {{ tasks = 2 }}\n job "worker" {{ tasks = {tasks}, gpu = {clones} }}'
-    return make_plan(spec_of(f"{MODEL}devices {{\n {jobs}\n}}\nclones {{ batch = 2 }}\n"))
+    return make_plan(spec_of(f"{CLASSES}devices {{\n {jobs}\n}}\nclones {{ batch = 2 }}\n"))
 
 
 def cpu(task: int) -> str:

@@ -10,7 +10,7 @@ from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from compiler.topology import declare
 from compiler.towers import each_clone_reads, lay_out_towers
-from tests.compiler.placement.places import MODEL
+from tests.specs import CLASSES
 from tests.support import spec_of
 
 WORKERS = 'job "ps" { tasks = 2 }\n job "worker" { tasks = 4, gpu = 2 }'
@@ -24,7 +24,7 @@ def plan(
     """Return the plan of a small model."""
     return make_plan(
         spec_of(
-            f"{MODEL}devices {{\n {devices}\n}}\nclones {{ {clones} }}\nplace {{\n {place}\n}}\n"
+            f"{CLASSES}devices {{\n {devices}\n}}\nclones {{ {clones} }}\nplace {{\n {place}\n}}\n"
             f"update {{\n optimizer = SGD(0.1)\n {update}\n}}\n{data}"
         )
     )

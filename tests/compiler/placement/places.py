@@ -11,18 +11,8 @@ from compiler.plan import Tower, VariableInfo, VariablePlacement
 from compiler.topology import Topology
 from compiler.towers import lay_out_towers
 from dsl import ir
+from tests.specs import CLASSES
 from tests.support import spec_of
-
-MODEL = """
-tfdeploy = 1
-
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  y = x -> Dense(2)
-  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-"""
 
 
 @frozen
@@ -45,7 +35,7 @@ class Places:
 
 def places(text: str) -> Places:
     """Return the placement of a spec that has a small model and the blocks of `text`."""
-    spec = spec_of(MODEL + text)
+    spec = spec_of(CLASSES + text)
     devices = topology.declare(spec.devices, 0)
     return Places(spec, devices, Rulebook(spec.place.rules, devices), lay_out_towers(spec, devices))
 

@@ -11,7 +11,8 @@ from compiler.reasons import Placed, Reason
 from compiler.towers import towers_of_worker
 from dsl import ir
 from dsl.source import Source, Span
-from tests.compiler.placement.places import MODEL, Places, places, variables
+from tests.compiler.placement.places import Places, places, variables
+from tests.specs import CLASSES
 from tests.support import marked
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
@@ -232,7 +233,7 @@ def test_inputs_of_clones_that_read_each_for_itself_take_a_set_in_turn() -> None
 def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> None:
     """Only ops and variables have a clone whose group is meant; the rest is refused where it is written."""
     text = (
-        MODEL + "devices { cpu = 4 }\nclones { batch = 2 }\nplace {\n  clones -> groups(cpu[*], size = 2)\n"
+        CLASSES + "devices { cpu = 4 }\nclones { batch = 2 }\nplace {\n  clones -> groups(cpu[*], size = 2)\n"
     )
     (found,) = grammar.read("test.tfdeploy", text=f"{text}  {role} -> group[1]\n}}\n").diagnostics
     assert (found.code, found.message) == ("TFD408", f"`group` is no target for `{role}`")

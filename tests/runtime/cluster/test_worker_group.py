@@ -24,6 +24,7 @@ from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import OPEN
 from compiler.pipeline import for_worker, make_plan
 from tests.runtime.cluster.faults import MODES, FaultyRun
+from tests.specs import LINE
 from tests.support import spec_of
 from tfdeploy.runtime.cluster import worker_steps
 from tfdeploy.runtime.cluster.monitor import MissingTask
@@ -213,21 +214,14 @@ def test_a_step_goes_on_while_a_worker_only_does_not_answer(kind: str | None, *,
     assert Open(engine, stop, generation=7, open_session=lambda _: None)._cannot_end(60.0) is ends
 
 
-TWO = """
-tfdeploy = 1
-model "small" {{
-  x = input(float32, [3])
-  y = input(float32, [1])
-  z = x -> Dense(1, name = "z")
-  loss = [y, z] -> MeanSquaredError()
-}}
+TWO = f"""{LINE}
 data {{ train = synthetic(64, x = feature(float32, [3]), y = feature(float32, [1])) }}
 devices {{
   job "ps" {{}}
   job "worker" {{ tasks = 2 }}
 }}
 clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.05), replication = between_graph, mode = {mode} }}
+update {{ optimizer = SGD(0.05), replication = between_graph }}
 train {{ seed = 3 }}
 """
 
@@ -235,7 +229,7 @@ train {{ seed = 3 }}
 @contextmanager
 def groups_of(mode: str) -> Iterator[list[WorkerGroup]]:
     """Yield the groups of two workers in this process, which have begun to train."""
-    plan = make_plan(spec_of(TWO.format(mode=mode)), emulate=True)
+    plan = make_plan(spec_of(TWO, update__mode=mode), emulate=True)
     stream = open_stream(plan, splits_of(plan.spec)["train"], plan.model.inputs, training=True)
     server = loopback_server(session_config(plan, served=True))
     found = []

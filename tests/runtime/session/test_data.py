@@ -7,23 +7,17 @@ import pytest
 
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
+from tests.specs import LINE
 from tests.support import refusal, spec_of
 from tfdeploy.data import Stream
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
 
-SPEC = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [2])
-  y = input(float32, [1])
-  out = x -> Dense(1)
-  loss = [y, out] -> MeanSquaredError()
-}
-data {
-  train = synthetic(10, x = feature(float32, [2]), y = feature(float32, [1])) -> shuffle(4)
-  test = synthetic(7, x = feature(float32, [2]), y = feature(float32, [1]))
-}
+SPEC = f"""{LINE}
+data {{
+  train = synthetic(10, x = feature(float32, [3]), y = feature(float32, [1])) -> shuffle(4)
+  test = synthetic(7, x = feature(float32, [3]), y = feature(float32, [1]))
+}}
 """
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1"]})
 
@@ -53,7 +47,7 @@ def test_a_stream_is_opened_as_the_spec_says(plan: Plan, stream: Stream) -> None
     """From its folder, in a fixed order if it wants one, and for evaluation unless it is for training."""
     assert (stream.options.seed, stream.options.deterministic, stream.options.training) == (5, True, True)
     assert [(each.name, each.dtype, each.shape) for each in stream.fields] == [
-        ("x", "float32", (2,)),
+        ("x", "float32", (3,)),
         ("y", "float32", (1,)),
     ]
     test = open_stream(plan, splits_of(plan.spec)["test"], plan.model.inputs)

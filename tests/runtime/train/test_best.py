@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dsl.diagnostics import Diagnostic
+from tests.specs import LINE
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Goal
@@ -58,19 +59,12 @@ def test_a_score_that_is_not_there_is_never_the_best(tmp_path: Path) -> None:
 
 def test_the_loss_is_a_score(tmp_path: Path) -> None:
     """`lowest("loss")` compares the loss."""
-    text = """
-    tfdeploy = 1
-    model "m" {
-      x = input(float32, [2])
-      y = input(float32, [1])
-      out = x -> Dense(1)
-      loss = [y, out] -> MeanSquaredError()
-    }
-    data {
+    text = f"""{LINE}
+    data {{
       train = csv("a.csv", x = "x*", y = "y")
       test = csv("b.csv", x = "x*", y = "y")
-    }
-    train { steps = 4, evaluate_every = 1, best = lowest("loss"), patience = 3 }
+    }}
+    train {{ steps = 4, evaluate_every = 1, best = lowest("loss"), patience = 3 }}
     """
     judged = BestTracker.of(spec_of(text).train, tmp_path / "best.json")
     assert judged == BestTracker("lowest", "loss", 3, tmp_path / "best.json")

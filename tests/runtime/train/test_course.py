@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from dsl.diagnostics import Diagnostic, RunError
 from tests.runtime.conftest import Listener, Project
+from tests.specs import LINE
 from tests.support import refusal
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.session.engine import Engine
@@ -23,21 +24,14 @@ from tfdeploy.runtime.train import evaluation, run
 LOST = tf.errors.UnavailableError(None, None, "the connection is gone")
 OTHER = tf.errors.InvalidArgumentError(None, None, "a label is no class")
 REFUSED = RunError(Diagnostic("TFD730", "no number"))
-SPEC = """
-tfdeploy = 1
-model "line" {
-  x = input(float32, [3])
-  y = input(float32, [1])
-  z = x -> Dense(1, name = "out")
-  loss = [y, z] -> MeanSquaredError()
-}
-data {
+SPEC = f"""{LINE}
+data {{
   train = npz("given.npz")
   test = npz("given.npz")
-}
-clones { batch = 4 }
-update { optimizer = Adam(0.1) }
-train { steps = 20, seed = 3, deterministic = true, log_every = 1 }
+}}
+clones {{ batch = 4 }}
+update {{ optimizer = Adam(0.1) }}
+train {{ steps = 20, seed = 3, deterministic = true, log_every = 1 }}
 """
 
 
@@ -200,7 +194,7 @@ def test_a_loss_is_divided_by_the_weights_of_all_batches(project: Project) -> No
     w = np.array([1, 0, 2, 1, 0, 0, 0, 3, 1, 5], np.float32)
     np.savez(project.folder / "given.npz", x=x.astype(np.float32), y=y.astype(np.float32), w=w)
     result, found = project.run(train__steps=1), project.variables(1)
-    squares = np.square(y - x @ found["out/kernel"] - found["out/bias"])[:, 0]
+    squares = np.square(y - x @ found["z/kernel"] - found["z/bias"])[:, 0]
     assert result.test.loss == pytest.approx((squares * w).sum() / w.sum(), rel=1e-5)
 
 

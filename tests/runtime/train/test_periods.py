@@ -8,21 +8,15 @@ from rich.console import Console
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from dsl import ir
+from tests.specs import LINE
 from tests.support import refusal, spec_of
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.train.loop import SHORTEST_PAUSE, Period, left_out, total_steps
 
-SPEC = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [2])
-  y = input(float32, [1])
-  out = x -> Dense(1)
-  loss = [y, out] -> MeanSquaredError()
-}
-data { train = csv("train.csv", x = "x*", y = "y") }
-clones { batch = 10 }
+SPEC = f"""{LINE}
+data {{ train = csv("train.csv", x = "x*", y = "y") }}
+clones {{ batch = 10 }}
 """
 
 

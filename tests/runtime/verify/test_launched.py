@@ -14,6 +14,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running as errors
 from tests.runtime.tasks import free_ports
+from tests.specs import CLASSES
 from tests.support import spec_of
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -38,21 +39,14 @@ def servers(
     return LaunchedServers(cluster, monitor, said.append, lambda task: said.append(task.ref), iter(victims))
 
 
-SPEC = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [4])
-  label = input(int32, [])
-  logits = x -> Dense(3)
-  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices {
-  job "ps" {}
-  job "worker" { tasks = 2 }
-}
-clones { batch = 12 }
-update { optimizer = SGD(0.1), replication = between_graph }
-train { seed = 7 }
+SPEC = f"""{CLASSES}
+devices {{
+  job "ps" {{}}
+  job "worker" {{ tasks = 2 }}
+}}
+clones {{ batch = 12 }}
+update {{ optimizer = SGD(0.1), replication = between_graph }}
+train {{ seed = 7 }}
 """
 
 

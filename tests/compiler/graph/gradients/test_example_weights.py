@@ -17,8 +17,6 @@ from tfdeploy.runtime.train.evaluation import evaluate
 
 BY_WEIGHTS = "from_logits = true, reduction = mean_with_sample_weight"
 MODEL = f"""
-tfdeploy = 1
-model "m" {{
   words = input(int32, [4])
   tags = input(int32, [4])
   size = input(float32, [2])
@@ -46,12 +44,11 @@ model "m" {{
     right = [kind, logits] -> CategoricalAccuracy(class_weight = [0.5, 3])
   }}
   output = tag
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = [5, 3] }}
-update {{ optimizer = SGD(0.3) }}
-train {{ seed = 3 }}
 """
+
+
+def _spec(model: str = MODEL, **overrides: str) -> ir.Spec:
+    return spec_of(cloned(model, batch=[5, 3], update="optimizer = SGD(0.3)"), **overrides)
 
 
 def _examples(count: int = 8) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def test_a_step_is_that_of_keras(accumulate: str) -> None:
     """Weights multiply masks and classes, for every reduction, as they do in Keras for the whole batch."""
     count = 8 * int(accumulate)
     arrays = _examples(count)
-    step = step_of(spec_of(MODEL, update__accumulate=accumulate), arrays)
+    step = step_of(_spec(update__accumulate=accumulate), arrays)
     scores = _keras_step(step, arrays)
     for name in ("tagged", "error"):
         assert step.metrics[name] == pytest.approx(next(scores[each] for each in scores if name in each))
@@ -126,7 +123,7 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     np.savez(tmp_path / "examples.npz", **_examples(13))
     found = []
     for batch in ("4", "8"):
-        spec = spec_of(MODEL.replace('"sum"', '"mean"'), clones__batch=batch)
+        spec = _spec(MODEL.replace('"sum"', '"mean"'), clones__batch=batch)
         engine = Engine.start(graph_of(spec))
         wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
         options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
@@ -153,21 +150,15 @@ def test_weights_of_classes_are_those_of_fit(kind: str) -> None:
     name, accuracy, units = f"{kind}Crossentropy", f"{kind}Accuracy", 1 if kind == "Binary" else 3
     declared, labels = KINDS[kind]
     text = f"""
-tfdeploy = 1
-model "m" {{
   x = input(float32, [4])
   label = input({declared})
   p = x -> Dense({units}, name = "p")
   loss = [label, p] -> {name}(from_logits = true, class_weight = [1.0, 5.0])
   metrics {{ right = [label, p] -> {accuracy}(class_weight = [1.0, 5.0]) }}
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = [5, 3] }}
-update {{ optimizer = SGD(0.3) }}
 """
     generator = np.random.default_rng(2)
     arrays = {"x": generator.standard_normal((8, 4)).astype(np.float32), "label": labels}
-    step = step_of(spec_of(text), arrays)
+    step = step_of(_spec(text), arrays)
     x = keras.Input((4,))
     twin = keras.Model(x, keras.layers.Dense(units, name="p")(x))
     scores = follow(

@@ -5,12 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, cloned, largest_difference, spec_of
 
-SPEC = """
-tfdeploy = 1
-
-model "pooled" {{
+MODEL = """
   word = input(int32, [6])
   label = input(int32, [])
   scale = weight([], initializer = ones)
@@ -18,20 +15,6 @@ model "pooled" {{
   pooled = {pooled}
   logits = pooled * scale -> Dense(5)
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{
-  cpu = 3
-  gpu = 1
-}}
-clones {{ count = 1, batch = 4 }}
-place {{
-  clones -> {clones}
-  variables("table/*") -> {table}
-  {rule}
-}}
-update {{ optimizer = SGD(0.1) }}
-train {{ seed = 5 }}
 """
 MEAN = 'rows -> GlobalAveragePooling1D(name = "pool")'
 COPIES, ONCE = "UnsortedSegmentSum", "SparseSegmentSumGrad"
@@ -39,7 +22,8 @@ COPIES, ONCE = "UnsortedSegmentSum", "SparseSegmentSumGrad"
 
 def pooled(how: str, table: str = "sharded(cpu[1..2])", clones: str = "cpu[0]", rule: str = "") -> str:
     """Return the text of a spec that sums the rows of a table, which `table` puts into pieces."""
-    return SPEC.format(pooled=how, table=table, clones=clones, rule=rule)
+    place = f'clones -> {clones}\nvariables("table/*") -> {table}\n{rule}'
+    return cloned(MODEL.format(pooled=how), 1, devices="cpu = 3, gpu = 1", place=place, seed=5)
 
 
 @pytest.mark.family(every=4)

@@ -14,7 +14,8 @@ from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.tower.template import WeightInfo
 from dsl import ir
 from dsl.schema import signatures
-from tests.support import Training, marked, refusal_of, spec_of
+from tests.specs import LINE
+from tests.support import Training, cloned, marked, refusal_of, spec_of
 
 STEPS = 20
 SHAPE = (7, 3)
@@ -22,22 +23,12 @@ RELATIVE = 1e-5
 
 Gradients = Sequence[Any]  # of each step: an array, or (values, indices) of rows
 
-SPEC = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [2])
-  y = x -> Dense(1)
-  loss = [y, y] -> MeanSquaredError()
-}
-"""
-
-
 WEIGHT = WeightInfo("dense/kernel", SHAPE, "float32", trainable=True, bytes=84, initializer=None)
 
 
 def optimizer_call(text: str) -> ir.Call:
     """Return the call that a spec has for `update.optimizer = text`."""
-    found = spec_of(SPEC, update__optimizer=text).update.optimizer
+    found = spec_of(LINE, update__optimizer=text).update.optimizer
     assert found is not None
     return found
 
@@ -262,10 +253,9 @@ def test_lazy_takes_whole_weights_of_16_bits_too() -> None:
 
 def test_a_group_updates_weights_of_16_and_of_32_bits() -> None:
     """Each by its rule, which take different numbers of the step."""
-    text = SPEC.replace("y = x -> Dense(1)", "y = x -> Dense(3, dtype = bfloat16) -> Dense(1)")
-    text = text.replace("loss = [y, y]", "z = input(float32, [1])\n  loss = [z, y]")
+    text = LINE.replace("Dense(1", "Dense(3, dtype = bfloat16) -> Dense(1")
     spec = spec_of(text, update__optimizer="Adam(0.01)", clones__batch="4")
-    inputs = {"x": np.ones((4, 2), np.float32), "z": np.full((4, 1), 3, np.float32)}
+    inputs = {"x": np.ones((4, 3), np.float32), "y": np.full((4, 1), 3, np.float32)}
     losses = Training(spec, inputs).steps(STEPS)
     assert losses[-1] < losses[0] < 100
 
@@ -401,7 +391,7 @@ def test_what_the_update_block_says_is_no_argument_of_an_optimizer(argument: str
 
     A call made without the grammar meets the same error, and is never run without the option.
     """
-    reading = grammar.read("a.tfdeploy", [("update.optimizer", f"Adam(1e-3, {argument})")], text=SPEC)
+    reading = grammar.read("a.tfdeploy", [("update.optimizer", f"Adam(1e-3, {argument})")], text=LINE)
     (found,) = reading.diagnostics
     name = argument.partition(" ")[0]
     again = refusal_of(lambda: make_optimizer(ir.Call("Adam", kwargs={name: 1})))
@@ -417,19 +407,14 @@ def test_rows_that_a_batch_looks_up_twice(optimizer: str, *, apart: bool) -> Non
     """Their gradients are added up first. Keras squares each by itself if it gets them row by row."""
     words = np.array([1, 1, 2, 1], np.int32)
     targets = np.arange(4, dtype=np.float32).reshape(4, 1)
-    text = f"""
-    tfdeploy = 1
-    model "m" {{
-      word = input(int32, [])
-      target = input(float32, [1])
-      y = word -> Embedding(4, 1, name = "table")
-      loss = [target, y] -> MeanSquaredError()
-    }}
-    devices {{ cpu = 2 }}
-    clones {{ count = 2, batch = 2 }}
-    update {{ optimizer = {optimizer} }}
-    """
-    with Training(spec_of(text), {"word": words, "target": targets}) as training:
+    model = """
+  word = input(int32, [])
+  target = input(float32, [1])
+  y = word -> Embedding(4, 1, name = "table")
+  loss = [target, y] -> MeanSquaredError()
+"""
+    spec = spec_of(cloned(model, batch=2, update=f"optimizer = {optimizer}"))
+    with Training(spec, {"word": words, "target": targets}) as training:
         before = training.values()["table/embeddings"]
         training.steps(2)
         found = training.values()["table/embeddings"]

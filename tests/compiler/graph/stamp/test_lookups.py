@@ -8,46 +8,21 @@ import pytest
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.step.read.why import explain_placement
 from tests.graphs import graph_of
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 WORDS = """
-tfdeploy = 1
-
-model "words" {{
   word = input(int32, [5])
   label = input(int32, [])
   rows = word -> Embedding(100, 8, name = "table"{table})
   logits = rows -> Flatten() -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{ cpu = 3 }}
-clones {{ count = {clones}, batch = {batch} }}
-
-place {{
-  clones -> cpu[0..1]
-  variables("table/*") -> cpu[2]
-  {rules}
-}}
-
-update {{ optimizer = {optimizer} }}
-train {{ seed = 7 }}
 """
 
 
-def words(
-    rules: str = "",
-    *,
-    clones: int = 2,
-    batch: int = 4,
-    optimizer: str = "SGD(0.1)",
-    table: str = "",
-    **overrides: str,
-) -> Any:
-    """Return the spec of a model that looks words up in a table on a device of its own."""
-    return spec_of(
-        WORDS.format(rules=rules, clones=clones, batch=batch, optimizer=optimizer, table=table), **overrides
-    )
+def words(rules: str = "", *, optimizer: str = "SGD(0.1)", table: str = "") -> str:
+    """Return the text of a model that looks words up in a table on a device of its own."""
+    place = f'clones -> cpu[0..1]\nvariables("table/*") -> cpu[2]\n{rules}'
+    return cloned(WORDS.format(table=table), devices=3, place=place, update=f"optimizer = {optimizer}")
 
 
 def examples(count: int) -> dict[str, Any]:
@@ -70,7 +45,7 @@ def table_traffic(compiled: Any, *, to_table: bool) -> dict[str, tuple[int, int]
 
 def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
     """The gather is a `ResourceGather` on the table's device; the only reads are of other weights."""
-    compiled = graph_of(words())
+    compiled = graph_of(spec_of(words()))
     ops = {each.name: each for each in map_placement(compiled).ops}
     for clone in (0, 1):
         gather = ops[f"clone_{clone}/table/GatherV2"]
@@ -103,7 +78,7 @@ def test_a_table_that_is_updated_as_a_whole_is_never_put_into_the_mode_for_rows(
     optimizer: str, more: dict[str, str], by_rows: bool
 ) -> None:
     """In that mode TensorFlow copies the table in every dense update: its rows are gathered from a read."""
-    graph = graph_of(words(optimizer=optimizer, **more)).graph
+    graph = graph_of(spec_of(words(optimizer=optimizer, **more))).graph
     touching = {
         each.type
         for each in graph.get_operations()
@@ -118,8 +93,11 @@ def test_a_table_that_is_updated_as_a_whole_is_never_put_into_the_mode_for_rows(
 
 def test_a_constant_of_a_lookup_may_be_used_elsewhere() -> None:
     """Equal constants of a tower are one, here the axis of the look-up, which the metric has a use for."""
-    text = WORDS.format(rules="", clones=2, batch=4, optimizer="Adam(0.1)", table="")
-    text = text.replace("input(int32, [5])", "input(int64, [5])").replace("Dense(3", "Dense(1")
+    text = (
+        words(optimizer="Adam(0.1)")
+        .replace("input(int32, [5])", "input(int64, [5])")
+        .replace("Dense(3", "Dense(1")
+    )
     text = text.replace("label = input(int32, [])", "label = input(float32, [1])")
     metric = "loss = [label, logits] -> BinaryCrossentropy(from_logits = true)\n"
     metric += "  metrics { auc = [label, logits] -> AUC(from_logits = true) }"
@@ -134,7 +112,7 @@ def test_a_constant_of_a_lookup_may_be_used_elsewhere() -> None:
 
 def test_only_indices_and_rows_travel() -> None:
     """4 examples of 5 words: 80 bytes of indices go there, 640 of rows come back, and 640 of gradients go."""
-    compiled = graph_of(words())
+    compiled = graph_of(spec_of(words()))
     rows, indices = 4 * 5 * 8 * 4, 4 * 5 * 4
     back = table_traffic(compiled, to_table=False)
     assert back == {"cpu[0]": (1, rows), "cpu[1]": (1, rows)}
@@ -145,7 +123,7 @@ def test_only_indices_and_rows_travel() -> None:
 
 def test_a_lookup_beats_the_rule_for_its_name() -> None:
     """A rule for ops that matches the gather cannot take it from its table, and `why` says so."""
-    compiled = graph_of(words('ops("table/*") -> cpu[0]'))
+    compiled = graph_of(spec_of(words('ops("table/*") -> cpu[0]')))
     (gather,) = explain_placement(compiled.step, "clone_1/table/GatherV2")
     assert (gather.requested, gather.decider.text) == ("cpu[2]", 'variables("table/*") -> cpu[2]')
     assert [each.span.text for each in gather.beaten if each.span] == ['ops("table/*") -> cpu[0]']

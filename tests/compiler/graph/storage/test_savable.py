@@ -8,7 +8,7 @@ import pytest
 
 from compiler.graph.storage.export import keras_model
 from compiler.graph.storage.keras_file import require_savable
-from tests.support import Training, marked, refusal_of, spec_of
+from tests.support import Training, cloned, marked, refusal_of, spec_of
 from tfdeploy import api
 
 SPEC = """
@@ -155,19 +155,13 @@ def test_a_class_that_can_be_loaded_is_trained(tmp_path: Path) -> None:
 def test_outputs_are_plain_tensors(output: str, kind: str) -> None:
     """An output for which files of predictions have no place is refused where it is made."""
     text = f"""
-tfdeploy = 1
-model "m" {{
   x = input(float32, [2])
   t = input(string, [])
   y = input(int32, [])
   p = x -> Dense(3)
   loss = [y, p] -> SparseCategoricalCrossentropy(from_logits = true)
   output = {{ p = p, other = {output} }}
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
 """
-    found = refusal_of(lambda: api.compile(spec_of(text)))
+    found = refusal_of(lambda: api.compile(spec_of(cloned(text))))
     assert found.code == "TFD563"
     assert kind in found.notes[0]

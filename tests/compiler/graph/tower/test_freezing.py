@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.twins import Step, follow
-from tests.support import Training, marked, refusal_of, spec_of
+from tests.support import Training, cloned, marked, refusal_of, spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -132,26 +132,15 @@ def test_a_step_is_that_of_keras_with_the_same_layers_frozen() -> None:
 
 
 SMALL = """
-tfdeploy = 1
-model "m" {{
   x = input(float32, [4])
   y = x -> Dense(3, {hidden}name = "hidden") {between} -> Dense(4, {out}name = "out")
   loss = [x, y] -> MeanSquaredError()
-}}
-devices {{ cpu = 2 }}
-clones {{ count = 2, batch = 4 }}
-update {{
-  optimizer = SGD(0.1)
-  {update}
-}}
-train {{
-  {train}
-}}
 """
 
 
 def _small(*, hidden: str = "", between: str = "", out: str = "", update: str = "", train: str = "") -> str:
-    return SMALL.format(hidden=hidden, between=between, out=out, update=update, train=train)
+    text = SMALL.format(hidden=hidden, between=between, out=out)
+    return cloned(text, update=f"optimizer = SGD(0.1)\n{update}").replace("seed = 3", train)
 
 
 @pytest.mark.parametrize(

@@ -10,32 +10,23 @@ from compiler.graph.tower.recompute import SCOPE
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.models import data, model, train
-from tests.support import Training, refusal_of, spec_of
+from tests.support import Training, cloned, refusal_of, spec_of
 from tfdeploy.runtime.session.engine import peak_of_tensors
 
 WANTED = 'scopes("block*")'
-TEXT = """
-tfdeploy = 1
-layer "block" {{
+BLOCK = """
+layer "block" {
   width = parameter(int)
   x = input()
   inner = x -> Dense(width, activation = gelu) -> Dropout(0.4) -> Dense(2)
   output = [x, inner] -> Add() -> BatchNormalization()
-}}
-model "chain" {{
+}
+"""
+CHAIN = """
   x = input(float32, [6, 6, 2])
   class = input(int32, [])
   logits = x -> repeat({blocks}, block({width})) -> Flatten() -> Dense(5)
   loss = [class, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = {devices} }}
-clones {{ count = {clones}, batch = {batch} }}
-place {{
-  clones -> {homes}
-  {place}
-}}
-update {{ optimizer = Adam(0.1) }}
-train {{ seed = 7 }}
 """
 
 
@@ -52,17 +43,10 @@ def chain(
     **settings: str,
 ) -> ir.Spec:
     """Return a spec of blocks with dropout and batch normalization, one after the other."""
-    written = list(batch) if isinstance(batch, tuple) else batch
-    text = TEXT.format(
-        blocks=blocks,
-        width=width,
-        clones=clones,
-        batch=written,
-        devices=devices or clones,
-        homes=homes,
-        place=place,
-    )
-    return spec_of(text, update__recompute=recompute, **settings)
+    model, place = CHAIN.format(blocks=blocks, width=width), f"clones -> {homes}\n{place}"
+    adam = "optimizer = Adam(0.1)"
+    text = cloned(model, clones, batch=batch, devices=devices, place=place, update=adam, seed=7)
+    return spec_of(text + BLOCK, update__recompute=recompute, **settings)
 
 
 def trained(recompute: str, **settings: Any) -> tuple[dict[str, bytes], list[float], int]:

@@ -14,7 +14,7 @@ from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from tests.compiler.graph.scores.test_scores import shown
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, cloned, largest_difference, spec_of
 from tfdeploy.runtime.cluster.server import loopback_server
 
 WORKERS, BATCH = 3, 4
@@ -144,20 +144,14 @@ def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 def test_statistics_are_means_over_those_that_are_there(reduce: str) -> None:
     """Whether gradients are added or averaged: half of the mean of 1 and 3, and of that of no variance."""
-    text = f"""
-tfdeploy = 1
-model "m" {{
+    model = """
   x = input(float32, [2])
   y = x -> BatchNormalization(momentum = 0.5, name = "norm") -> Dense(2)
   loss = [x, y] -> MeanSquaredError()
-}}
-devices {{ job "ps" {{ tasks = 1 }}
- job "worker" {{ tasks = {WORKERS} }} }}
-clones {{ batch = {BATCH} }}
-update {{
-  optimizer = SGD(0.1), replication = between_graph, backup = 1, batch_norm = mean, reduce = {reduce}
-}}
 """
+    devices = f'job "ps" {{ tasks = 1 }}\njob "worker" {{ tasks = {WORKERS} }}'
+    update = "optimizer = SGD(0.1), replication = between_graph, backup = 1, batch_norm = mean"
+    text = cloned(model, None, batch=BATCH, devices=devices, update=f"{update}, reduce = {reduce}")
     examples = [{"x": np.full((1, BATCH, 2), worker + 1, np.float32)} for worker in range(WORKERS)]
     _, trained = steps_of(text, examples, [[1.0, 0.0, 1.0]], lambda _: [])
     np.testing.assert_allclose(trained["norm/moving_mean"], [1.0, 1.0], rtol=ROUNDING)

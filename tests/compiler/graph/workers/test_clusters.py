@@ -13,30 +13,13 @@ from compiler.graph.optimizers.table import OPTIMIZERS
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
 from dsl import ir
-from tests.support import ops_before, spec_of
+from tests.support import cloned, ops_before, spec_of
 
 MODEL = """
-tfdeploy = 1
-
-model "small" {{
   x = input(float32, [4])
   label = input(int32, [])
   y = x -> Dense(3, name = "hidden") -> BatchNormalization(name = "norm") -> Dense(2, name = "logits")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{
-  job "ps" {{ tasks = {servers} }}
-  job "worker" {{ tasks = {workers}, cpu = {cpus} }}
-}}
-
-clones {{ batch = {batch} }}
-place {{
-  clones -> worker[*].cpu[*]
-  {place}
-}}
-update {{ {update} }}
-train {{ seed = 7 }}
 """
 READING = {"VarHandleOp", "ReadVariableOp", "ResourceGather", "FIFOQueueV2", "QueueSizeV2", "Assert"}
 KERNELS = (4 * 3 + 3 + 3 + 3 + 3 * 2 + 2) * 4  # bytes of the trainable weights of MODEL
@@ -50,13 +33,15 @@ def cluster(
     batch: object = 8,
     place: str = "",
     update: str = "mode = async",
+    more: str = "",
 ) -> ir.Spec:
     """Return the spec of a small model on a cluster."""
     if "optimizer" not in update:
         update += ", optimizer = Momentum(0.1, momentum = 0.9)"
-    return spec_of(
-        MODEL.format(servers=servers, workers=workers, cpus=cpus, batch=batch, place=place, update=update)
-    )
+    devices = f'job "ps" {{ tasks = {servers} }}\njob "worker" {{ tasks = {workers}, cpu = {cpus} }}'
+    place = f"clones -> worker[*].cpu[*]\n{place}"
+    text = cloned(MODEL, None, batch=batch, devices=devices, place=place, update=update, seed=7)
+    return spec_of(text + more)
 
 
 def graph_of(spec: ir.Spec, worker: int = 0) -> CompiledGraph:
@@ -151,11 +136,8 @@ def test_one_graph_reads_a_shard_of_the_data_on_every_worker() -> None:
 
 def test_a_clone_may_have_a_stream_of_its_own() -> None:
     """`per_clone = shard` gives every clone a part of the data, counted over all workers."""
-    text = MODEL.format(servers=1, workers=2, cpus=2, batch=4, place="", update="mode = async")
-    spec = spec_of(
-        text + "data { per_clone = shard, train = synthetic(8, x = feature(float32, [4]),"
-        " label = feature(int32, classes = 2)) }"
-    )
+    data = "train = synthetic(8, x = feature(float32, [4]), label = feature(int32, classes = 2))"
+    spec = cluster(servers=1, cpus=2, more=f"data {{ per_clone = shard, {data} }}")
     assert [pipe.shard for pipe in graph_of(spec, 1).train_inputs] == [(2, 4), (3, 4)]
 
 

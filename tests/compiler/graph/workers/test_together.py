@@ -10,12 +10,9 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.one_step import StepCopy, before_a_step, run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from tests.graphs import graph_of
-from tests.support import rounding, spec_of
+from tests.support import cloned, rounding, spec_of
 
 MODEL = """
-tfdeploy = 1
-
-model "words" {{
   word = input(int32, [5])
   x = input(float32, [3])
   label = input(int32, [])
@@ -24,38 +21,18 @@ model "words" {{
   {more}
   logits = [{joined}] -> Concatenate() -> Dense({units}, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{ {devices} }}
-clones {{ count = {clones}, batch = 4 }}
-place {{
-  {rules}
-}}
-update {{ mode = async, optimizer = SGD(0.5) }}
-train {{ seed = 7 }}
 """
 DENSE = """
-tfdeploy = 1
-
-model "dense" {{
   x = input(float32, [130])
   label = input(int32, [])
   logits = x -> Dense(130, name = "large") -> Dense(1) -> Dense(3) -> Dense(3, use_bias = false)
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-
-devices {{
-  job "ps" {{ tasks = 1 }}
-  job "worker" {{ tasks = 2 }}
-}}
-clones {{ batch = 4 }}
-place {{ variables -> ps[0] }}
-update {{ {update}, optimizer = SGD(0.5), replication = between_graph }}
 """
 SERVERS = """job "ps" { tasks = 2 }
   job "worker" { tasks = 2 }"""
 PIECES = """variables -> round_robin(ps[*])
   variables("*table/*") -> sharded(ps[*])"""
+UPDATE = "mode = async, optimizer = SGD(0.5)"
 CHOSEN = """scores = wide -> Dense(9, name = "scores")
   chosen = ops.argmax(scores, axis = 1)
   other = chosen -> Embedding(9, 2, name = "other_table")"""
@@ -63,8 +40,15 @@ CHOSEN = """scores = wide -> Dense(9, name = "scores")
 
 def spec(*, units: int = 3, rules: str = PIECES, more: str = "", joined: str = "rows, wide") -> Any:
     """Return the spec of a model with a table in pieces on two servers, and other weights beside them."""
-    parts = {"devices": SERVERS, "clones": 2, "rules": rules}
-    return spec_of(MODEL.format(units=units, more=more, joined=joined, **parts))
+    model = MODEL.format(units=units, more=more, joined=joined)
+    return spec_of(cloned(model, devices=SERVERS, place=rules, update=UPDATE, seed=7))
+
+
+def of_dense(update: str, model: str = DENSE) -> CompiledGraph:
+    """Return the graph of the second worker for a model without a table."""
+    update = f"{update}, optimizer = SGD(0.5), replication = between_graph"
+    devices = SERVERS.replace("2", "1", 1)
+    return of_worker(spec_of(cloned(model, None, devices=devices, place="variables -> ps[0]", update=update)))
 
 
 def of_worker(found: Any) -> CompiledGraph:
@@ -124,7 +108,7 @@ def test_a_large_weight_is_sent_by_itself() -> None:
 @pytest.mark.parametrize("update", ["mode = async", "mode = sync", "mode = sync, accumulate = 2"])
 def test_small_weights_and_gradients_are_one_tensor_each_way_without_rows(update: str) -> None:
     """Also in sync, in whose mailboxes they are together; large ones are sent by themselves."""
-    compiled = graph_of(spec_of(DENSE.format(update=update)), emulate=True, worker=1)
+    compiled = of_dense(update)
     there, back = (sent(compiled, *way) for way in (("ps[0]", "worker[1]"), ("worker[1]", "ps[0]")))
     assert len(there) == 2
     assert "large/kernel/read:0" in there
@@ -139,8 +123,7 @@ def test_small_weights_and_gradients_are_one_tensor_each_way_without_rows(update
 def test_statistics_of_a_worker_are_one_tensor(update: str, tensors: int) -> None:
     """Its parts of the means and variances of two layers; those of clone 0 come from the chief alone."""
     model = DENSE.replace("Dense(1)", "BatchNormalization() -> Dense(1) -> BatchNormalization()")
-    text = model.format(update=f"mode = sync, batch_norm = {update}")
-    compiled = graph_of(spec_of(text), emulate=True, worker=1)
+    compiled = of_dense(f"mode = sync, batch_norm = {update}", model)
     boxes = [each for each in compiled.exchange.boxes if f"together/{update}" in each.name]
     assert [each.shape for each in boxes] == [(2 * (130 + 1),)] * tensors
     assert len(sent(compiled, "worker[1]", "ps[0]")) == 2 + tensors + 1  # gradients, and the report
@@ -173,9 +156,8 @@ def test_an_update_is_that_of_one_tower(worker: CompiledGraph, words: tuple[int,
         "x": generator.random((4, 3), np.float32),
         "label": np.array([0, 1, 2, 1], np.int32),
     }
-    text = MODEL.format(
-        units=3, more="", joined="rows, wide", devices="cpu = 1", clones=1, rules="variables -> cpu[0]"
-    )
+    model = MODEL.format(units=3, more="", joined="rows, wide")
+    text = cloned(model, 1, place="variables -> cpu[0]", update=UPDATE, seed=7)
     alone = after_a_step(graph_of(spec_of(text)), examples)
     together = after_a_step(worker, examples)
     assert alone.keys() == together.keys()

@@ -22,10 +22,10 @@ from compiler.topology import Device
 from tests.compiler.step.read.test_transfers import (
     CIFAR,
     DIGITS,
-    SEVERAL,
     SEVERAL_DATA,
     WAITING,
     made_up,
+    several,
 )
 from tests.folders import EXAMPLES
 from tests.graphs import graph_of
@@ -71,7 +71,7 @@ def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any
 )
 def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
     """What the map says of each device is what the values of its variables take, copies and averages too."""
-    spec = spec_of(SEVERAL.format(rules=rules), update__ema="0.9")
+    spec = spec_of(several(rules), update__ema="0.9")
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         training.steps(1)
         compiled = training.compiled
@@ -133,7 +133,7 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
 
 def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
     """Its step is forecast at zero bytes, not at some other number of the simulation."""
-    spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
+    spec = spec_of(several(), devices__cpu="9")
     compiled = graph_of(spec, emulate=True)
     memory = forecast_memory(compiled.step)
     idle = map_placement(compiled, memory=memory).devices[8]
@@ -142,7 +142,7 @@ def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
 
 def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
     """What towers read copies nothing; what an average reads after the update counts, old and new."""
-    text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
+    text = WAITING.replace("input(float32, [3])", "input(float32, [500])")
     spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
     compiled = graph_of(spec)
     memory = forecast_memory(compiled.step)

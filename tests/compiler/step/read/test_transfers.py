@@ -16,15 +16,13 @@ from compiler.step.record import Run, Tensor
 from compiler.step.writer import Spot
 from dsl import ir
 from tests.folders import EXAMPLES
-from tests.support import Training, spec_of
+from tests.specs import LINE
+from tests.support import Training, cloned, spec_of
 
 DIGITS = {"image": ((8, 8, 1), 10), "digit": ((), 10)}
 CIFAR = {"image": ((32, 32, 3), 10), "label": ((), 10)}
 
 SEVERAL = """
-tfdeploy = 1
-
-model "several" {{
   word = input(int32, [5])
   image = input(float32, [8, 8, 3])
   label = input(int32, [])
@@ -34,30 +32,13 @@ model "several" {{
   logits = [read, seen] -> Concatenate(name = "cat") -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
   regularize = L2(1e-4)
-}}
-
-devices {{ cpu = 6 }}
-clones {{ count = 3, batch = 4 }}
-place {{
-  clones -> cpu[1..3]
-  {rules}
-}}
-update {{ optimizer = Momentum(0.1) }}
-train {{ seed = 7 }}
 """
 SEVERAL_DATA = {"word": ((5,), 50), "image": ((8, 8, 3), 3), "label": ((), 3)}
 
-WAITING = """
-tfdeploy = 1
-model "m" {
-  x = input(float32, [2])
-  y = input(float32, [1])
-  z = x -> Dense(1, name = "z")
-  loss = [y, z] -> MeanSquaredError()
-}
-devices { cpu = 3 }
-clones { count = 1, batch = 4 }
-update { optimizer = SGD(0.1) }
+WAITING = f"""{LINE}
+devices {{ cpu = 3 }}
+clones {{ count = 1, batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
 """
 
 RULES = (
@@ -69,6 +50,12 @@ RULES = (
     'clones -> groups(cpu[*], size = 2)\n ops("conv1/*") -> group[1]\n ops("rnn/*") -> group[1]',
     'variables -> cpu[5]\n ops("fc/*") -> cpu[4]\n inputs -> cpu[4]\n ops("bn/*") -> cpu[0]',
 )
+
+
+def several(rules: str = "") -> str:
+    """Return the text of a model with layers of several kinds on three clones, with some rules."""
+    place, update = f"clones -> cpu[1..3]\n{rules}", "optimizer = Momentum(0.1)"
+    return cloned(SEVERAL, 3, devices=6, place=place, update=update, seed=7)
 
 
 def made_up(spec: ir.Spec, inputs: dict[str, tuple[tuple[int, ...], int]]) -> dict[str, Any]:
@@ -146,7 +133,7 @@ def test_transfers_of_the_examples_are_what_is_sent(name: str, inputs: Any) -> N
 @pytest.mark.parametrize("rules", RULES)
 def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
     """Whatever the rules: loops, look-ups, dropout, statistics, slots apart and groups included."""
-    spec = spec_of(SEVERAL.format(rules=rules))
+    spec = spec_of(several(rules))
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         check(training)
 
@@ -155,7 +142,7 @@ def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
 def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bool) -> None:
     """TensorFlow makes copies where a constant is used; one that an op waits for is sent from where it is."""
     spec = spec_of(WAITING)
-    data = {"x": np.ones((4, 2), np.float32), "y": np.ones((4, 1), np.float32)}
+    data = {"x": np.ones((4, 3), np.float32), "y": np.ones((4, 1), np.float32)}
 
     def more(compiled: Any) -> Any:
         """Write a constant, and what uses it."""

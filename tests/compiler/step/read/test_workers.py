@@ -27,7 +27,7 @@ from compiler.step.read.workers import (
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
 from tests.graphs import graph_of, map_of
-from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, classifier, cloned, spec_of
 
 CLUSTER = CLASSIFIER.format(clones=3, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
     "cpu = 3", 'job "ps" {}\n job "worker" { tasks = 3 }'
@@ -159,30 +159,13 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
     assert not work.loops
 
 
-SPEC = """
-tfdeploy = 1
-
-model "m" {{
+MODEL = """
   x = input(float32, [6])
   label = input(int32, [])
   y = x -> Dense(50, name = "fc1") -> Dense(3, name = "fc2")
   loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{
-  {servers}
-  job "worker" {{ tasks = 3, gpu = 2 }}
-}}
-clones {{ batch = 4 }}
-place {{
-  clones -> {clones}
-  {place}
-}}
-update {{
-  optimizer = Momentum(0.1)
-  replication = between_graph
-}}
-data {{ train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }}
 """
+DATA = "data { train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }"
 SERVERS, ON_GPUS, ON_SERVERS = 'job "ps" { tasks = 1 }', "worker[*].gpu[*]", "variables -> balanced(ps[*])"
 
 LAYOUTS = {
@@ -197,10 +180,14 @@ LAYOUTS = {
 }
 
 
+def _text(servers: str, clones: str, place: str, *, tasks: int = 3, update: str = "Momentum(0.1)") -> str:
+    devices = f'{servers}\njob "worker" {{ tasks = {tasks}, gpu = 2 }}'
+    update = f"optimizer = {update}, replication = between_graph"
+    return cloned(MODEL, None, devices=devices, place=f"clones -> {clones}\n{place}", update=update) + DATA
+
+
 def _spec(name: str, tasks: int = 3) -> Any:
-    servers, clones, place = LAYOUTS[name]
-    text = SPEC.format(servers=servers, clones=clones, place=place)
-    return spec_of(text.replace("tasks = 3", f"tasks = {tasks}"))
+    return spec_of(_text(*LAYOUTS[name], tasks=tasks))
 
 
 def _held(graphs: list[Any]) -> Counter[tuple[str, str]]:
@@ -261,9 +248,8 @@ def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
 def test_map_has_the_parts_of_slots_that_each_worker_has() -> None:
     """Also of different sizes, as 350 elements have no three equal parts; and what workers send others."""
     layout = "variables -> replicated\n  slots -> sharded(clones)"
-    text = SPEC.format(servers="", clones="worker[*].cpu[0]", place=layout)
-    spec = spec_of(text.replace("replication", "ema = 0.9\n  replication").replace("Momentum(0.1)", "Adam()"))
-    graphs, _ = _mapped(spec)
+    text = _text("", "worker[*].cpu[0]", layout, update="Adam(), ema = 0.9")
+    graphs, _ = _mapped(spec_of(text))
     kinds = {
         each.signature.type
         for each in timed_step(graphs[0].step).ops
@@ -279,23 +265,21 @@ def test_workers_that_share_what_one_of_them_has_are_not_alike() -> None:
 
 
 REPLICAS = """
-tfdeploy = 1
-model "small" {
   x = input(float32, [8])
   label = input(int32, [])
   logits = x -> Dense(12, use_bias = false, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { job "worker" { tasks = 3 } }
-clones { batch = 4 }
-update { optimizer = SGD(0.1), aggregate = ring }
-train { seed = 1 }
 """
+
+
+def _replicas(update: str) -> Any:
+    devices, update = 'job "worker" { tasks = 3 }', f"optimizer = SGD(0.1), {update}"
+    return spec_of(cloned(REPLICAS, None, devices=devices, update=update))
 
 
 def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says() -> None:
     """The map of each worker's graph has the same transfers of all of them; a ring sends alike everywhere."""
-    read = spec_of(REPLICAS)
+    read = _replicas("aggregate = ring")
     maps = [map_of(read, worker=at, seed=0) for at in range(3)]
     sent = [
         {
@@ -314,8 +298,7 @@ def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says
 
 def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:
     """Also if the chief has handles of it, too; two thin matrices are sent in place of a kernel."""
-    text = REPLICAS.replace("aggregate = ring", "compress = power_sgd(rank = 1)")
-    _, placement = _mapped(spec_of(text))
+    _, placement = _mapped(_replicas("compress = power_sgd(rank = 1)"))
     held = _held_by_map(placement)
     for at in range(3):
         kept = held[f"worker[{at}].cpu[0]", "other"] - held["worker[1].cpu[0]", "other"]

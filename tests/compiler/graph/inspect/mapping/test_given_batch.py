@@ -12,25 +12,15 @@ import tensorflow as tf
 from compiler.graph.inspect.placement_map import map_placement, sizes_for
 from compiler.step.read.transfers import list_transfers
 from tests.graphs import graph_of
-from tests.support import Training, spec_of
+from tests.support import Training, cloned, spec_of
 
 WORDS = """
-tfdeploy = 1
-model "words" {
   word = input(int32, [5])
   label = input(int32, [])
   logits = word -> Embedding(100, 8, name = "table") -> Flatten() -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-}
-devices { cpu = 3 }
-clones { count = 2, batch = 4 }
-place {
-  variables -> cpu[0]
-  variables("table/*") -> sharded(cpu[*])
-}
-update { optimizer = Adam(0.1, lazy = true) }
-train { seed = 7 }
 """
+PIECES = 'variables -> cpu[0], variables("table/*") -> sharded(cpu[*])'
 EDGES = [0, 34, 67, 100]
 ROW = 8 * 4
 
@@ -43,7 +33,8 @@ def training() -> Iterator[tuple[Training, dict[str, np.ndarray]]]:
         "word": generator.integers(0, 100, (8, 5)).astype(np.int32) // 7 * 7,
         "label": generator.integers(0, 3, 8).astype(np.int32),
     }
-    with Training(spec_of(WORDS), data) as made:
+    text = cloned(WORDS, devices=3, place=PIECES, update="optimizer = Adam(0.1, lazy = true)", seed=7)
+    with Training(spec_of(text), data) as made:
         yield made, data
 
 
@@ -115,15 +106,15 @@ def test_a_batch_that_does_not_fit_is_refused(training: Any, change: dict[str, A
         map_placement(made.compiled, batch=batch)
 
 
-BETWEEN = WORDS.replace("cpu = 3", 'job "ps" { tasks = 2 }\n job "worker" { tasks = 2 }').replace(
-    'variables -> cpu[0]\n  variables("table/*") -> sharded(cpu[*])',
-    'variables -> ps[0].cpu[0]\n  variables("table/*") -> sharded(ps[*])\n  updates -> ps[1].cpu[0]',
-)
+SERVERS = 'job "ps" { tasks = 2 }\n job "worker" { tasks = 2 }'
+ON_SERVERS = 'variables -> ps[0].cpu[0], variables("table/*") -> sharded(ps[*]), updates -> ps[1].cpu[0]'
 
 
 def of_worker(number: int, **more: str) -> Any:
     """Return the graph of a worker on devices of this process; gradients are summed on the second server."""
-    spec = spec_of(BETWEEN, update__replication="between_graph", **more)
+    update = "optimizer = Adam(0.1, lazy = true), replication = between_graph"
+    text = cloned(WORDS, devices=SERVERS, place=ON_SERVERS, update=update, seed=7)
+    spec = spec_of(text, **more)
     return graph_of(spec, emulate=True, worker=number)
 
 

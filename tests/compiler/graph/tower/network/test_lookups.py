@@ -15,12 +15,9 @@ from compiler.graph.tower.network import lookups
 from compiler.graph.tower.network.keras_scope import own_names
 from tests.compiler.graph.twins import follow, step_of
 from tests.graphs import graph_of
-from tests.support import spec_of
+from tests.support import cloned, spec_of
 
 MODEL = """
-tfdeploy = 1
-
-model "m" {{
   word = input(string, [2])
   text = input(string, [])
   number = input(int32, [2])
@@ -48,12 +45,6 @@ model "m" {{
   out = all -> Dense(2, name = "out")
 
   loss = [label, out] -> MeanSquaredError()
-}}
-
-devices {{ {devices} }}
-clones {{ count = 2, batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
-train {{ seed = 3 }}
 """
 
 
@@ -107,7 +98,7 @@ def _examples() -> dict[str, Any]:
 def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
     """Weights after a step, and predictions of the exported files in plain Keras, are the same."""
     arrays = _examples()
-    step = step_of(spec_of(MODEL.format(devices="cpu = 2")), arrays, emulate=True)
+    step = step_of(spec_of(cloned(MODEL)), arrays, emulate=True)
     exported = keras_model(step.compiled, step.weights)
     with own_names():
         twin = _twin()
@@ -125,7 +116,7 @@ def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
 
 def test_look_ups_stay_off_gpus() -> None:
     """Only numbers are sent to the tower's GPU, and the map gives the reason."""
-    compiled = graph_of(spec_of(MODEL.format(devices="cpu = 1, gpu = 2")), emulate=True)
+    compiled = graph_of(spec_of(cloned(MODEL), devices__cpu="1", devices__gpu="2"), emulate=True)
     ops = {each.name: each for each in map_placement(compiled).ops}
     for name in ("string_lookup/LowerBound", "string_lookup/SelectV2", "text_vectorization/Identity"):
         found = ops[f"clone_1/{name}"]

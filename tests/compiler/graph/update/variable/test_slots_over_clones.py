@@ -21,6 +21,7 @@ from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.graphs import graph_of, map_of
+from tests.specs import LINE
 from tests.support import Training, cloned, largest_difference, refusal_of, spec_of
 
 MODEL = """
@@ -279,22 +280,15 @@ def test_one_clone_has_whole_slots() -> None:
 
 def test_workers_agree_on_what_they_send_of_a_weight_with_one_part() -> None:
     """A single bias is all of one worker, to whom no part of it is another's. First values are waited for."""
-    text = """
-tfdeploy = 1
-model "small" {
-  x = input(float32, [3])
-  y = input(float32, [1])
-  p = x -> Dense(1, name = "last")
-  loss = [y, p] -> MeanSquaredError()
-}
-devices { job "worker" { tasks = 3 } }
-clones { batch = 4 }
-place {
+    text = f"""{LINE}
+devices {{ job "worker" {{ tasks = 3 }} }}
+clones {{ batch = 4 }}
+place {{
   variables -> replicated
   slots -> sharded(clones)
-}
-update { replication = between_graph, optimizer = Adam(0.01) }
-train { seed = 1 }
+}}
+update {{ replication = between_graph, optimizer = Adam(0.01) }}
+train {{ seed = 1 }}
 """
     plan = make_plan(spec_of(text))
     put, taken, waits = set[str](), set[str](), dict[str, list[str]]()
@@ -310,6 +304,6 @@ train { seed = 1 }
     assert taken
     assert taken == put
     assert {name.removesuffix("/ReadVariableOp"): each for name, each in waits.items()} == {
-        **{f"init/last/kernel/shard_{at}": ["^last/kernel/Assign"] for at in range(3)},
-        "init/last/bias/shard_0": ["^last/bias/Assign"],
+        **{f"init/z/kernel/shard_{at}": ["^z/kernel/Assign"] for at in range(3)},
+        "init/z/bias/shard_0": ["^z/bias/Assign"],
     }

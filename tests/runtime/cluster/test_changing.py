@@ -32,10 +32,10 @@ class Workers:
         self.all: list[Process] = []
         self.seen = 0  # the generations that have been waited for
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, *more: str) -> None:
         """Start a worker."""
         config = {"cluster": {"worker": self.addresses}, "task": {"type": "worker", "index": number}}
-        words = ["-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--color", "never"]
+        words = ["-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--color", "never", *more]
         self.running[number] = Process(words, {"TF_CONFIG": json.dumps(config)}, self.folder)
         self.all.append(self.running[number])
         self.stack.callback(self.running[number].close)
@@ -160,6 +160,18 @@ def test_what_was_trained_outlasts_a_signal_while_too_few_are_there(workers: Wor
     workers.running[0].until("waiting for workers: 1 of at least 2")
     end_all(workers)
     assert list(workers.folder.rglob("model.ckpt-*.json"))
+
+
+def test_a_worker_with_another_spec_is_refused_and_the_others_train(workers: Workers) -> None:
+    """It would make steps with them, each with its own rate; whoever has their spec may come after it."""
+    workers.start(0)
+    workers.running[0].until("listens at")
+    workers.start(1, "--set", "train.keep=3")
+    assert workers.running[1].end() == 2
+    assert f"`worker:0` at {workers.addresses[0]} runs another spec" in workers.running.pop(1).text
+    workers.start(1)
+    workers.until(0, 1)
+    end_all(workers)
 
 
 def test_who_waits_for_a_chief_says_so_and_ends_by_a_signal(workers: Workers) -> None:

@@ -103,12 +103,18 @@ def target_for(
 
 @contextmanager
 def crew_for(spec: ir.Spec, options: RunOptions, own: SelfMeasurement) -> Iterator[tuple[Crew, Server]]:
-    """Start the server of a worker that may come and go; yield its view of all of them, and the server."""
+    """Start the server of a worker that may come and go; yield its view of all of them, and the server.
+
+    Raises:
+        RunError: If a worker that is there is of another run, or runs another spec or version.
+    """
     membership, say = options.membership, options.reporter.note
     assert membership is not None
     keep_buffers()
     with serve_task(spec, membership) as server, publishing(own, server.published.publish_health):
         server.announce(say, options.reporter.warn)
+        # Of two workers, the later one sees the other here, because each asks when its own server answers.
+        TaskMonitor(membership, membership.others, say, spec.train.task_timeout, spec).missing()
         make = partial(worker_target, url=server.target, say=say)
         yield Crew(spec, membership, options.reporter, make), server
 

@@ -129,7 +129,12 @@ launcher_silent = Placeless(
 
 other_spec = Placeless(
     "TFD765: `{ref}` at {address} runs another spec than this process",
-    notes=("the digest of spec, `--set` and included files is {ours:.12} here and {theirs:.12} there",),
+    notes=(
+        either(
+            "{difference?}",
+            "the digest of spec, `--set` and included files is {ours:.12} here and {theirs:.12} there",
+        ),
+    ),
     help="start every task with the same spec and the same `--set` options",
 )
 other_version = Placeless(

@@ -155,6 +155,21 @@ def test_who_answers_must_be_who_should(tasks: Tasks, monkeypatch: pytest.Monkey
     assert given_up(looking) == f"`ps:0` at {at} runs TensorFlow 2.21.0, this process 2.22.0"
 
 
+def test_who_ends_because_of_a_task_tells_the_others(tasks: Tasks) -> None:
+    """They need not wait for it: a task that is gone is refused by what it has told, and no other one is."""
+    tasks.serve("ps:0").until("listens")
+    odd, _ = watch(tasks, PS, clones__batch=16)
+    odd.membership = evolve(odd.membership, task=Task("worker", 1))
+    assert given_up(odd) == f"`ps:0` at {tasks.address(0)} runs another spec than this process"
+    told, other = (watch(tasks, Task("worker", gone))[0] for gone in (1, 0))
+    for each in (told, other):
+        each.membership = evolve(each.membership, task=PS)
+    assert len(other.missing()) == 1
+    found = refusal(told.missing)
+    assert found.message == f"`worker:1` at {tasks.address(2)} runs another spec than this process"
+    assert found.notes == ("`worker:1` has `batch = 16` where `ps:0` has `batch = 8`",)
+
+
 def test_another_program_at_the_port(tasks: Tasks, listener: Callable[[bytes | None], int]) -> None:
     """A program that speaks something else is told from a server that is stopped."""
     tasks.ports[0] = listener(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -7,6 +7,8 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
+from attrs import evolve
+
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.verify_placement import homes_of_variables
@@ -114,7 +116,8 @@ def crew_for(spec: ir.Spec, options: RunOptions, own: SelfMeasurement) -> Iterat
     with serve_task(spec, membership) as server, publishing(own, server.published.publish_health):
         server.announce(say, options.reporter.warn)
         # Of two workers, the later one sees the other here, because each asks when its own server answers.
-        TaskMonitor(membership, membership.others, say, spec.train.task_timeout, spec).missing()
+        alone = evolve(membership, present=())
+        TaskMonitor(alone, membership.others, say, spec.train.task_timeout, spec).missing()
         make = partial(worker_target, url=server.target, say=say)
         yield Crew(spec, membership, options.reporter, make), server
 

@@ -86,6 +86,8 @@ def _refused(error: OSError) -> NoAnswer:
 
 IDENTITY = "tfdeploy/identity"
 FINISHED = "tfdeploy/finished"
+SPEC = "tfdeploy/spec"
+DISPUTE = "tfdeploy/dispute"
 HEALTH = "tfdeploy/health"
 CLIENT_HEALTH = "tfdeploy/health_of_client"  # at the server of the chief, because a client has none
 CONTAINER = "tfdeploy"  # apart from the variables of models, which may all be cleared at once
@@ -140,6 +142,14 @@ class Answer:
     identity: Identity | None  # its identity; None if it has not published one
 
 
+@frozen
+class Dispute(JsonRecord):
+    """What a task tells the others before it ends because of one of them."""
+
+    tasks: tuple[Identity, ...]  # the two that do not fit
+    difference: str  # in what their specs differ, in words; empty if that is not known
+
+
 def versions() -> tuple[str, str]:
     """Return the versions of tfdeploy and of TensorFlow, without importing TensorFlow."""
     from importlib.metadata import version
@@ -148,20 +158,21 @@ def versions() -> tuple[str, str]:
 
 
 class ServerIdentity:
-    """The two variables of this process's own server, which last until the process ends.
+    """The variables of this process's own server, which last until the process ends.
 
     Attributes:
         got_invalid_token: Whether a shutdown token has arrived that was not made with the secret of the run.
     """
 
-    def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:
+    def __init__(self, target: str, identity: Identity, secret: Secret | None, spec: str) -> None:
         import tensorflow as tf
 
         self.identity, self.got_invalid_token = identity, False
         self._secret = secret
         own = identity.task.tensorflow_name
         with tf.Graph().as_default() as graph, tf.device(own + CPU):
-            ops = [_assign(FINISHED, ""), _assign(IDENTITY, identity.to_json())]
+            texts = {FINISHED: "", SPEC: os.fsencode(spec), IDENTITY: identity.to_json()}
+            ops = [_assign(name, text) for name, text in texts.items()]
             self._word = _read(FINISHED)
             self._given = tf.compat.v1.placeholder(tf.string, [])
             self._publish = _assign(HEALTH, self._given)

@@ -19,6 +19,7 @@ from compiler.compatibility import changing_job
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import cluster as errors
+from dsl.errors.wording import quoted
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
 from dsl.source import Span
@@ -26,16 +27,21 @@ from tfdeploy.own_process import cleanup
 from tfdeploy.runtime.cluster.health import Health
 from tfdeploy.runtime.cluster.identity import (
     CLIENT_HEALTH,
+    DISPUTE,
     HEALTH,
+    SPEC,
     Answer,
+    Dispute,
+    Identity,
     NoAnswer,
     ask,
     probe,
     read_text,
     versions,
+    write_text,
 )
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.membership import find_membership, who_met
+from tfdeploy.runtime.membership.membership import compared_text, find_membership, who_met
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.reporting import duration
@@ -136,6 +142,8 @@ class TaskMonitor(HealthMonitor):
         with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
             found = list(pool.map(lambda each: self._look(each, patience), self.needed))
         self.absent = tuple(each for each in found if each is not None)
+        if self.absent:
+            self._raise_if_told()
         return self.absent
 
     def _look(self, task: Task, patience: float) -> MissingTask | None:
@@ -144,8 +152,10 @@ class TaskMonitor(HealthMonitor):
         if isinstance(found, Answer) and found.task == task and found.identity is None:
             found = self._unnamed_server(task)
         if isinstance(found, Answer):
-            wrong = self._wrong(task, address, found)
+            difference = self._difference(task, found)
+            wrong = self._wrong(task, address, found, difference)
             if wrong is not None:
+                self._tell_others(found, difference)
                 raise RunError(wrong)
             self._answered[task] = time.monotonic()
             self._seen[task] = found.identity.incarnation if found.identity is not None else ""
@@ -168,7 +178,7 @@ class TaskMonitor(HealthMonitor):
             raise RunError(self._wrong_task(task, found))
         return NoAnswer("silent", "it is starting")
 
-    def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
+    def _wrong(self, task: Task, address: str, found: Answer, difference: str) -> Diagnostic | None:
         """Return the diagnostic about a server that is not the task that is wanted; None if it is."""
         if found.task != task:
             return self._wrong_task(task, f"`{found.task.ref}`")
@@ -188,9 +198,56 @@ class TaskMonitor(HealthMonitor):
             return errors.other_secret(ref=task.ref, address=address)
         if identity.spec_sha256 != self.membership.spec_sha256:
             return errors.other_spec(
-                ref=task.ref, address=address, ours=self.membership.spec_sha256, theirs=identity.spec_sha256
+                ref=task.ref,
+                address=address,
+                difference=difference,
+                ours=self.membership.spec_sha256,
+                theirs=identity.spec_sha256,
             )
         return None
+
+    def _difference(self, task: Task, found: Answer) -> str:
+        """Return in words where a task's spec first differs from this process's; empty if it is not known."""
+        same = found.identity is None or found.identity.spec_sha256 == self.membership.spec_sha256
+        if self.spec is None or same:
+            return ""
+        theirs = read_text(self.membership.cluster.address(task), PATIENCE, SPEC) or ""
+        pairs = zip(compared_text(self.spec).splitlines(), theirs.splitlines(), strict=False)
+        here, there = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+        own = CLIENT if self.membership.task is None else self.membership.task.ref
+        return f"`{own}` has {quoted(here)} where `{task.ref}` has {quoted(there)}" if here else ""
+
+    def _tell_others(self, found: Answer, difference: str) -> None:
+        """Tell all tasks that answer which two do not fit: this process ends, and they would wait for it.
+
+        Workers that come and go are not told, because they go on without it.
+        """
+        membership = self.membership
+        if membership.task is None or membership.present is not None or found.identity is None:
+            return
+        text = Dispute((Identity.of(membership), found.identity), difference).to_json()
+
+        def tell(task: Task) -> None:
+            address = membership.cluster.address(task)
+            if probe(address, PATIENCE) is None:
+                write_text(address, PATIENCE, DISPUTE, text)
+
+        with ThreadPoolExecutor(AT_ONCE, "tell") as pool:
+            list(pool.map(tell, membership.others))
+
+    def _raise_if_told(self) -> None:
+        """Raise RunError if a missing task does not fit to this one, as one that has ended has told it."""
+        task, cluster = self.membership.task, self.membership.cluster
+        text = None if task is None else read_text(cluster.address(task), PATIENCE, DISPUTE)
+        dispute = Dispute.read(text) if text else None
+        if dispute is None:
+            return
+        for each in dispute.tasks:
+            if any(absent.task == each.task for absent in self.absent):
+                found = Answer(each.task, each)
+                wrong = self._wrong(each.task, cluster.address(each.task), found, dispute.difference)
+                if wrong is not None:
+                    raise RunError(wrong)
 
     def _failure_for_good(self, missing: MissingTask) -> Diagnostic | None:
         """Return the diagnostic if waiting cannot help: something else answers, or a host was never reached.

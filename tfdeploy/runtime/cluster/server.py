@@ -21,7 +21,7 @@ from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, 
 from tfdeploy.runtime.cluster.health import SelfMeasurement, publishing
 from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask, probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, bound_socket
-from tfdeploy.runtime.membership.membership import require_server
+from tfdeploy.runtime.membership.membership import compared_text, require_server
 from tfdeploy.runtime.membership.ranks import rank_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
@@ -85,7 +85,7 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
             errors.cannot_listen(ref=task.ref, address=cluster.address(task), reason=reason_of(fault))
         ) from fault
     server.start()
-    published = ServerIdentity(server.target, Identity.of(membership), membership.secret)
+    published = ServerIdentity(server.target, Identity.of(membership), membership.secret, compared_text(spec))
     _require_gpus(spec, membership, published.devices)
     return Server(server, published, host, port)
 

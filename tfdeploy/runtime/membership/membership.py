@@ -274,11 +274,14 @@ def _refuse(spec: ir.Spec, task: Task) -> None:
 
 
 def fingerprint(spec: ir.Spec) -> str:
-    """Return the SHA-256 of the spec's text with all defaults filled in, in hexadecimal digits.
+    """Return the SHA-256 of the text that is compared of a spec, in hexadecimal digits."""
+    return sha256(compared_text(spec).encode(errors="surrogateescape")).hexdigest()
+
+
+def compared_text(spec: ir.Spec) -> str:
+    """Return the spec's text with all defaults filled in, which must be the same for all tasks.
 
     Included files and overrides count. The folders of data files and the run directory do not count, because
     they may differ between machines.
     """
-    return sha256(
-        unparse(with_paths(spec, os.path.basename, None)).encode(errors="surrogateescape")
-    ).hexdigest()
+    return unparse(with_paths(spec, os.path.basename, None))

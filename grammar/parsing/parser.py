@@ -368,7 +368,7 @@ def parse(source: Source, reports: Reports) -> syntax.File | None:
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
-    """Parse a single expression."""
+    """Parse what may stand after the `=` of an attribute, which is before `start`."""
     before = reports.in_source(source)
     tokens = [token for token in lexer.tokens(source, reports) if (token.start_pos or 0) >= start]
     arranged = layout.arrange(tokens, source, reports)
@@ -376,12 +376,13 @@ def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | N
         if reports.in_source(source) == before:
             reports.add(notation.value_expected(Span(source, start, len(source.text))))
         return None
-    items = _items(arranged, source, reports)
+    before_it = [lark.Token(kind, "=", start_pos=start - 1, end_pos=start) for kind in ("NAME", "EQUALS")]
+    items = _items([*before_it, *arranged], source, reports)
     if reports.in_source(source) > before:
         return None
-    if len(items) == 1 and isinstance(items[0], syntax.Entry):
+    if len(items) == 1 and isinstance(items[0], syntax.Attribute):
         return items[0].value
-    reports.add(notation.not_a_value(items[0].span.to(items[-1].span)))
+    reports.add(notation.not_a_value(Span(source, arranged[0].start_pos or 0, items[-1].span.end)))
     return None
 
 

@@ -76,6 +76,8 @@ def test_constants_reach_everything_made_of_them() -> None:
 def test_jobs_layers_and_metrics_are_reached_by_name() -> None:
     """Blocks with a name are reached through it."""
     assert changed(("devices.ps.tasks", "5"), spec="cluster").devices.jobs[0].tasks == 5
+    ranged = changed(("devices.worker.tasks", "2..3"), spec="cluster").devices.jobs[1]
+    assert (ranged.least, ranged.tasks) == (2, 3)
     stage = changed(("layer.stage.filters", "parameter(int, 64)")).layers[1]
     assert stage.parameters == (ir.LayerParameter("filters", "int", 64, has_default=True),)
     metric = changed(("model.metrics.error", "[size, scale] -> MeanSquaredError()")).model.metrics[1]

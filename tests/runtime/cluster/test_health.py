@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,14 +17,20 @@ from attrs import evolve
 
 import grammar
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import RunError, SpecError
 from tests.runtime.tasks import SPEC, Tasks, free_ports
 from tfdeploy.runtime.cluster import monitor
 from tfdeploy.runtime.cluster.health import Health, SelfMeasurement
 from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer
-from tfdeploy.runtime.cluster.monitor import ClusterRecord, TaskStatus, cluster_record, lags
+from tfdeploy.runtime.cluster.monitor import (
+    ClusterRecord,
+    TaskStatus,
+    cluster_record,
+    cluster_status,
+    lags,
+)
 from tfdeploy.runtime.cluster.prometheus import exposition, prometheus
-from tfdeploy.runtime.cluster.task_table import task_table
+from tfdeploy.runtime.cluster.task_table import task_table, watching
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.watchdog import Activity
@@ -98,6 +105,36 @@ def of(name: str, step: int | None, updates: int | None = None) -> TaskStatus:
     return TaskStatus(name, "h:1", True, "up", evolve(NOW, late=False, step=step, updates=updates))
 
 
+def test_a_clock_that_is_set_back_changes_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speeds are measured by a clock that is never set, or they would be beyond all measure for as long."""
+    measurement = SelfMeasurement(Activity(examples=0))
+    measurement.now()
+    assert measurement.activity is not None
+    measurement.activity.examples = 10
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600.0)
+    time.sleep(0.1)
+    assert 0.0 < measurement.now().speed <= 100.0
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_a_client_by_another_clock_is_known_from_one_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    """What it has published says nothing by its time alone: one that lives publishes something else."""
+    monkeypatch.setattr(monitor, "PUBLISH_EVERY", 0.0)
+    monkeypatch.setattr(monitor, "ask", lambda *_: NoAnswer("refused", "nothing listens there"))
+    moves = True
+
+    def read(_: str, name: str = "") -> Health:
+        return Health(time.time() + ahead if moves else ahead, doing=name)
+
+    monkeypatch.setattr(monitor, "read_health", read)
+    assert [each.name for each in cluster_status(MEMBERSHIP)] == ["ps:0", "worker:0", "client"]
+    moves = False
+    assert [each.name for each in cluster_status(MEMBERSHIP)] == ["ps:0", "worker:0"]
+
+
 def test_how_far_tasks_are_behind() -> None:
     """By the global step, or by their own updates if they have such; servers make no steps."""
     missing = TaskStatus("worker:2", "h:1", False, "nothing listens there")
@@ -135,6 +172,26 @@ def test_the_table_fits_a_terminal(
         "worker:1 12,345      0          0 3.00 MiB        .        .   0.0 the wait unt\u2026",
         "worker:0: step 7 for 40.0 s, and 1.5 cores compute",
     ]
+
+
+def test_what_is_watched_comes_through_a_pipe_as_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table is written when it is known, on lines of its own, and not only the last one at the end."""
+    monkeypatch.setattr("tfdeploy.runtime.cluster.task_table.AGAIN", 0.0)
+    shown: list[str] = []
+
+    def ask() -> list[TaskStatus]:
+        shown.append(capsys.readouterr().out)
+        if len(shown) > 2:
+            raise SpecError([])
+        return [TaskStatus("worker:0", "h:1", False, "nothing listens there")]
+
+    watching(ask, color=False)
+    assert shown[0] == ""
+    assert shown[1] == shown[2]
+    assert shown[1].endswith("worker:0: nothing listens there\n")
+    assert capsys.readouterr().out == "the run is over\n"
 
 
 def test_prometheus_reads_what_a_run_does() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from socket import AF_INET, AF_INET6, AddressFamily, gaierror
 
 import pytest
 
@@ -21,6 +22,7 @@ from tfdeploy.runtime.membership.addresses import (
     Cluster,
     Membership,
     Task,
+    family_of,
     read_tf_config,
     to_tf_config,
 )
@@ -83,6 +85,23 @@ def test_what_is_no_address(address: str) -> None:
     """Anything else is refused with a reason."""
     with pytest.raises(ValueError, match=r"form|ports|IPv6|hosts"):
         split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"), [((4,), AF_INET), ((6, 4), AF_INET), ((6,), AF_INET6), ((), AF_INET)]
+)
+def test_a_name_of_ipv6_alone_is_listened_for_there(
+    monkeypatch: pytest.MonkeyPatch, kinds: tuple[int, ...], found: AddressFamily
+) -> None:
+    """Any other name leads to an address of IPv4, or is not known, which is told when it is used."""
+
+    def resolve(*_: object, **__: object) -> list[tuple[AddressFamily]]:
+        if not kinds:
+            raise gaierror
+        return [(AF_INET if each == 4 else AF_INET6,) for each in kinds]
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    assert family_of("name") == found
 
 
 @pytest.mark.parametrize(

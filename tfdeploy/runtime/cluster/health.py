@@ -81,7 +81,8 @@ class SelfMeasurement:
     """Measures this process."""
 
     activity: Activity | None = None  # what the process is doing; None for a server
-    _before: deque[Health] = field(factory=deque, init=False, repr=False)
+    # What was measured before, and when by a clock that is never set.
+    _before: deque[tuple[float, Health]] = field(factory=deque, init=False, repr=False)
     _connections: dict[int, tuple[int, int]] = field(factory=dict, init=False, repr=False)
     _closed: tuple[int, int] = field(default=(0, 0), init=False)
     _one: threading.Lock = field(factory=threading.Lock, init=False, repr=False)
@@ -89,12 +90,12 @@ class SelfMeasurement:
     def now(self) -> Health:
         """Return how this process does, with its speeds since it was asked some seconds ago."""
         with self._one:
-            found = self._measured()
-            while len(self._before) > 1 and found.at - self._before[1].at >= WINDOW:
+            found, now = self._measured(), time.monotonic()
+            while len(self._before) > 1 and now - self._before[1][0] >= WINDOW:
                 self._before.popleft()
-            self._before.append(found)
-            first = self._before[0]
-            seconds = max(found.at - first.at, 1e-9)
+            self._before.append((now, found))
+            begun, first = self._before[0]
+            seconds = max(now - begun, 1e-9)
             return evolve(
                 found,
                 speed=(found.examples - first.examples) / seconds,

@@ -24,7 +24,7 @@ from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
 from dsl.source import Span
 from tfdeploy.own_process import cleanup
-from tfdeploy.runtime.cluster.health import Health
+from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, Health
 from tfdeploy.runtime.cluster.identity import (
     CLIENT_HEALTH,
     DISPUTE,
@@ -61,7 +61,7 @@ AT_ONCE = 32
 MOST_NAMED = 4
 POLL = 0.25
 CLIENT = "client"
-CLIENT_IS_GONE = 30.0  # seconds after which what a client has published counts no more
+CLIENT_IS_GONE = 30.0  # seconds after which it is asked whether a client still publishes how it does
 
 
 @frozen
@@ -512,12 +512,22 @@ def cluster_status(membership: Membership) -> list[TaskStatus]:
     """Return the status of every task of a cluster, in order, and that of its client if there is one."""
     tasks, chief = membership.cluster.tasks, membership.cluster.address(membership.cluster.chief)
     with ThreadPoolExecutor(min(AT_ONCE, len(tasks) + 1), "look") as pool:
-        client = pool.submit(read_health, chief, CLIENT_HEALTH)
+        client = pool.submit(_health_of_client, chief)
         found = list(pool.map(partial(_status, membership), tasks))
     health = client.result()
-    if health is None or time.time() - health.at > CLIENT_IS_GONE:
+    if health is None:
         return found
     return [*found, TaskStatus(CLIENT, "", True, "trains on all tasks", health)]
+
+
+def _health_of_client(chief: str) -> Health | None:
+    """Return how the client does, or None if it is gone; its machine may have another time than this one."""
+    found = read_health(chief, CLIENT_HEALTH)
+    if found is None or abs(time.time() - found.at) <= CLIENT_IS_GONE:
+        return found
+    time.sleep(2 * PUBLISH_EVERY)
+    again = read_health(chief, CLIENT_HEALTH)
+    return None if again == found else again
 
 
 def are_enough(spec: ir.Spec, found: Sequence[TaskStatus]) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 from rich.console import Group
 from rich.live import Live
@@ -40,13 +43,20 @@ def task_table(found: Sequence[TaskStatus], *, color: bool) -> None:
 
 
 def watching(ask: Callable[[], Sequence[TaskStatus]], *, color: bool) -> None:
-    """Show how tasks do, again and again, until Ctrl-C comes or the run is over."""
+    """Show how tasks do, again and again, until Ctrl-C comes or the run is over.
+
+    A terminal shows one table, which changes; into a pipe or a file goes one after the other.
+    """
     out = console(color=color)
+    show: Callable[[Any], object] = out.print
     try:
-        with Live(_table(ask()), console=out, auto_refresh=False) as live:
+        with ExitStack() as stack:
+            if out.is_terminal:
+                live = stack.enter_context(Live(console=out, auto_refresh=False))
+                show = partial(live.update, refresh=True)
             while True:
+                show(_table(ask()))
                 time.sleep(AGAIN)
-                live.update(_table(ask()), refresh=True)
     except SpecError:
         out.print("the run is over")
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ import json
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
@@ -139,8 +140,14 @@ def _host(address: str) -> str:
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """Return the kind of sockets that listen at a host, which has no brackets."""
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+    """Return the kind of sockets that listen at a host, which has no brackets.
+
+    A name that leads to addresses of both kinds counts as one of IPv4, also if nothing is known of it.
+    """
+    with suppress(OSError, UnicodeError):
+        kinds = {entry[0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        return socket.AF_INET6 if kinds == {socket.AF_INET6} else socket.AF_INET
+    return socket.AF_INET
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

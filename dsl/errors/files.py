@@ -110,6 +110,11 @@ no_current_folder = Placeless(
     "TFD798: the current folder is not there any more",
     help="change to a folder that is there, as with `cd ~`",
 )
+keras_settings = Placeless(
+    "TFD191: Keras cannot read its settings: {reason}",
+    notes=("it reads them before anything else is done, and specs do not depend on them",),
+    help="correct or remove `keras.json` in `~/.keras`, and variables that begin with `KERAS_`",
+)
 eager_execution_off = Placeless(
     "TFD799: TensorFlow only builds graphs in this process, and does not run ops at once",
     help="leave out `tf.compat.v1.disable_eager_execution()` and `disable_v2_behavior()`",

@@ -6,6 +6,8 @@ import sys
 from ast import literal_eval
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_fuzz import SPEC
 from tests.folders import ROOT
 
@@ -95,3 +97,23 @@ def test_tensorflow_is_imported_by_what_silences_it(tmp_path: Path) -> None:
     ended = literal_eval(done.stderr.splitlines()[-1].removeprefix("ended "))
     codes = dict(zip(WITH_TENSORFLOW, (code for code, _ in ended), strict=True))
     assert codes == dict.fromkeys(WITH_TENSORFLOW, QUIETLY)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"), [('{"floatx": "float7"}', ""), ("[]", ""), ("{}", "KERAS_MAX_EPOCHS")]
+)
+def test_settings_that_keras_cannot_read_are_told(tmp_path: Path, settings: str, variable: str) -> None:
+    """They keep it from being imported, which is no fault of the tool."""
+    (tmp_path / "s.tfdeploy").write_text(SPEC)
+    (tmp_path / "keras.json").write_text(settings)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdeploy", "plan", "s.tfdeploy"],
+        cwd=tmp_path,
+        env=environment | ({variable: "x"} if variable else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[TFD191]: Keras cannot read its settings: ")

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from compiler.process import collector_paused, require_addresses, require_files
 from dsl.diagnostics import RunError
-from dsl.errors.files import eager_execution_off
+from dsl.errors.files import eager_execution_off, keras_settings
 from tfdeploy.own_process import is_owned, not_interruptible
 from tfdeploy.progress import busy
 
@@ -92,8 +92,8 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     """Import TensorFlow and Keras, and let TensorFlow reach servers of this machine without a proxy.
 
     Raises:
-        RunError: If the process may not have as much memory, or as many open files, as that takes, or code of
-            the process has switched eager execution off.
+        RunError: If the process may not have as much memory, or as many open files, as that takes, if Keras
+            cannot read its settings, or if code of the process has switched eager execution off.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault(OWN_POOLS, "true")
@@ -104,16 +104,16 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     elif not is_owned():
         _require_eager_execution()
     if verbose or "tensorflow" in sys.modules:
+        _import_keras()
         import tensorflow as tf
 
         return tf
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", FATAL_ONLY)
     imports = without_scikit_learn() if is_owned() else nullcontext()
     with not_interruptible(), _silenced(), collector_paused(), imports:
-        import keras
+        _import_keras()
         import tensorflow as tf
 
-        del keras
         tf.config.list_physical_devices()  # some messages are written when TensorFlow looks for GPUs
         if is_owned():
             gc.freeze()  # what has been imported stays, and need not be looked through again and again
@@ -121,6 +121,14 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     # Said of a check whose result code of the user's drops, with a list of calls; it is run nevertheless.
     tf.get_logger().addFilter(lambda record: "Object was never used" not in record.getMessage())
     return tf
+
+
+def _import_keras() -> None:
+    try:
+        import keras
+    except (AttributeError, TypeError, ValueError) as fault:
+        raise RunError(keras_settings(reason=str(fault))) from fault
+    del keras
 
 
 def _require_eager_execution() -> None:

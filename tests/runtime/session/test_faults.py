@@ -65,6 +65,7 @@ def test_a_system_says_its_reason_itself() -> None:
     ("fault", "reason", "full"),
     [
         (tf.errors.UnknownError(None, None, "/run/a.tempstate7; File too large"), "file too large", True),
+        (tf.errors.UnknownError(None, None, "a/part-0; No space left [Op:SaveV2]"), "no space left", True),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "disk quota exceeded", True),
         (OSError(errno.ENOSPC, "No space left on device"), "no space left on device", True),
         (OSError(errno.EACCES, "Permission denied"), "permission denied", False),

@@ -216,7 +216,7 @@ _SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.M
 _TASK = re.compile(r"^(?:[A-Z_]+: )?(?:From /job:\S+:|=+)\s*$", re.MULTILINE)  # where, not what
 _HEADING = "Graph execution error:"  # says no more than that a graph ran
 _REMOTE = re.compile(r"remote target /job:(\w+)/replica:\d+/task:(\d+)")
-_BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
+_BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated| \[Op:\w+\]")
 
 
 def reason_of(fault: Exception) -> str:

@@ -36,7 +36,7 @@ from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, 
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.faults import located_examples, reason_of
+from tfdeploy.runtime.session.faults import located_examples, reason_of, refused
 from tfdeploy.runtime.train.evaluation import doubt, evaluate, read_best
 
 
@@ -246,7 +246,7 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
         with new_folder(folder) as beside:
             trained.keras_model().export(beside, verbose=False)
     except tf.errors.OpError as fault:
-        raise RunError(errors.cannot_write(path=str(folder), reason=reason_of(fault))) from fault
+        raise refused(folder, fault) from fault
 
 
 def meta_graph(compiled: CompiledGraph) -> Any:

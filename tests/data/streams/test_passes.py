@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from dsl import ir
 from dsl.diagnostics import RunError
+from tests.support import refusal_of
 from tfdeploy.data import Field, Stream, StreamOptions
 from tfdeploy.data.streams.order import Shard
 from tfdeploy.data.streams.passes import Examples, Passes, size_of_pass, steps_of
@@ -126,6 +127,16 @@ def test_files_that_change_end_the_reading(reader: Any, kind: str, change: str) 
         reader.batches(stream, 4, repeat=True, most=3)
     found = stream.explain(caught.value)
     assert found.diagnostic.code in {"TFD702", "TFD703", "TFD710"}, found
+
+
+def test_a_buffer_beyond_the_memory_is_refused_if_the_size_is_unknown(
+    reader: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow takes memory for the whole buffer at once, and the process would be ended without a word."""
+    monkeypatch.setattr(Passes, "_size_after", lambda *_: None)
+    assert sorted(reader.column(numbers(reader.call("shuffle", 200), seed=1), "n")) == [*range(100)]
+    found = refusal_of(lambda: reader.column(numbers(reader.call("shuffle", 10**15), seed=1), "n"))
+    assert found.message.startswith("`shuffle` cannot be applied: nobody knows how many examples")
 
 
 def test_the_seed_of_a_shuffle_is_the_same_in_every_version() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.process import memory_limit
 from tfdeploy.data.arguments import Field, StreamOptions, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource, Source
@@ -237,6 +238,10 @@ def _grouped(dataset: Any, size: int, *, ragged: bool, drop_remainder: bool = Fa
     return batch(size, drop_remainder=drop_remainder)
 
 
+PLACE = 24
+"""The bytes that TensorFlow takes at once for each example that the buffer of a shuffle may hold."""
+
+
 @frozen
 class Passes:
     """The passes over a split, or over some files of its source."""
@@ -292,8 +297,15 @@ class Passes:
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) % 2**31
 
     def _buffer(self, shuffle: Shuffle) -> int:
-        """Return from how many examples one is drawn: TensorFlow takes memory for more than there are."""
+        """Return from how many examples one is drawn: TensorFlow takes memory for more than there are.
+
+        Raises:
+            SpecError: If it is not known how many there are, and there may not be as much memory.
+        """
         there = self._size_after(self.steps[: self.steps.index(shuffle)])
+        if there is None and shuffle.buffer * PLACE > memory_limit() // 2:
+            reason = "nobody knows how many examples there are, and there is no memory for the whole buffer"
+            raise shuffle.refuse(reason, "take a smaller buffer")
         return shuffle.buffer if there is None else min(shuffle.buffer, max(there, 1))
 
     def _order(self, dataset: Any, steps: Sequence[Step], epoch: Any) -> Any:

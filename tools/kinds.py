@@ -298,6 +298,8 @@ KINDS: dict[str, str] = {
     "R2Score.class_aggregation": "word:aggregation",
     "RandomElasticTransform.fill_mode": "word:elastic_fill_mode",
     "RandomElasticTransform.scale": "any",
+    "Rescaling.offset": "any",
+    "Rescaling.scale": "any",
     "RandomErasing.scale": "any",
     "RandomFlip.mode": "word:flip",
     "RandomGaussianBlur.kernel_size": "shape",

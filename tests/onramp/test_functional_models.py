@@ -210,9 +210,10 @@ def adapted() -> keras.Model:
 
 
 def activated() -> keras.Model:
-    """Return layers whose activations are layers, which a spec has after them."""
+    """Return layers whose activations are layers, which a spec has after them, and factors of channels."""
     image = keras.Input((6, 6, 2), name="image")
-    x = layers.Conv2D(4, 3, activation=layers.LeakyReLU(0.1), name="seen")(image)
+    x = layers.Rescaling([0.5, 2.0], offset=[0.0, -1.0])(image)
+    x = layers.Conv2D(4, 3, activation=layers.LeakyReLU(0.1), name="seen")(x)
     x = layers.SeparableConv2D(4, 3, activation=layers.ELU())(x)
     x = layers.Dense(5, activation=layers.ReLU(6.0))(layers.Activation(layers.LeakyReLU())(x))
     kind = layers.Dense(3, activation=layers.Softmax(), name="kind")(layers.Flatten()(x))

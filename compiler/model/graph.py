@@ -189,6 +189,7 @@ class ModelGraph:
     of_weights: frozenset[int] = frozenset()
     starts: tuple[Start, ...] = ()  # the files of weights that steps name, in the order of the steps
     tensor_terms: tuple[TensorTermNode, ...] = ()  # the terms of the loss that are values of the graph
+    draws: bool = True  # whether its layers drop numbers and add noise in training, as they are declared
 
     @property
     def without_examples(self) -> frozenset[int]:

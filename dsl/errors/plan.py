@@ -266,7 +266,7 @@ def no_such_axis(name: str, shape: Sequence[int], axis: int, span: Span | None) 
 random_numbers = Wording(
     "TFD527: the model draws random numbers that cannot be switched off",
     notes=("every clone draws its own, so no two layouts compute the same",),
-    help="leave out what draws them, such as dropout inside an application or a Python layer",
+    help="leave out what draws them, such as a layer of your own that calls `keras.random`",
 )
 random_predictions = Wording(
     "TFD527: `{step}` draws random numbers also when the model predicts",

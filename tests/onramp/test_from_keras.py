@@ -461,6 +461,174 @@ def test_what_a_spec_cannot_say_of_training_is_told() -> None:
     assert set(training.update) == {"optimizer"}
 
 
+WITHIN = """\
+import keras
+from keras import layers, ops
+
+
+class Block(layers.Layer):
+    def __init__(self, units, rate=0.5):
+        super().__init__()
+        self.units, self.rate = units, rate
+        self.seen = layers.MultiHeadAttention(2, units, dropout=rate)
+        self.inner = keras.Sequential([layers.GaussianNoise(rate), layers.Dense(units), layers.Dropout(rate)])
+
+    def call(self, x):
+        return x + self.inner(self.seen(x, x))
+
+
+class Warm(keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, step):
+        return self.rate / (ops.cast(step, "float32") + 2.0)
+
+    def get_config(self):
+        return {"rate": self.rate}
+
+
+class Ones(keras.initializers.Initializer):
+    def __call__(self, shape, dtype=None):
+        return ops.ones(shape, dtype)
+
+
+class Descent(keras.optimizers.SGD):
+    pass
+
+
+class Liar(layers.Layer):
+    scale = 1.0
+
+    def call(self, x):
+        return self.scale * x
+
+
+class Noise(layers.Layer):
+    def __init__(self, always=False, **more):
+        super().__init__(**more)
+        self.always, self.seeds = always, keras.random.SeedGenerator(3)
+
+    def call(self, x, training=False):
+        return x + keras.random.normal(ops.shape(x), seed=self.seeds) if training or self.always else x
+
+
+def bent(x):
+    return ops.tanh(x) / 2.0
+
+
+def made(last=None, optimizer=None):
+    x = keras.Input((3, 4), name="x")
+    y = layers.Dense(4, bent, kernel_initializer=Ones())(Block(4)(x))
+    model = keras.Model(x, layers.Dense(2, name="y")(y if last is None else last(y)))
+    model.compile(optimizer or keras.optimizers.Adam(Warm(0.1)), "mse")
+    return model
+
+
+def liar():
+    model = made(Liar())
+    model.layers[-2].scale = 2.0
+    return model
+
+
+def noisy():
+    return made(Noise())
+
+
+def always():
+    return made(Noise(True))
+
+
+def own():
+    return made(optimizer=Descent(0.1, clipnorm=1.0))
+"""
+
+
+def test_what_of_ones_own_is_inside_layers_is_found(command: Command) -> None:
+    """Functions, initializers, schedules and optimizers; dropout inside layers is off for the proof."""
+    (command.directory / "within.py").write_text(WITHIN)
+    done = command("init", "--from", "within:made")
+    assert done.code == 0, done.err
+    assert "after a step of training" in done.out
+    assert "tfdeploy compile-and-run made.tfdeploy --allow-python" in done.out
+    text = command.read("made.tfdeploy")
+    assert '-> python("within:Block", units = 4, rate = 0.5)' in text
+    dense = 'activation = python("within:bent"), kernel_initializer = python("within:Ones")'
+    assert f"-> Dense(4, {dense})" in text
+    assert 'optimizer = Adam(python("within:Warm", rate = 0.1))' in text
+    done = command("init", "--from", "within:own")
+    assert done.code == 0, done.err
+    assert 'python("within:Descent", learning_rate = 0.1, ' in command.read("own.tfdeploy")
+    assert "clipnorm" not in command.read("own.tfdeploy")
+    assert "clip = norm(1.0)" in command.read("own.tfdeploy")
+
+
+def test_the_model_itself_is_compared_where_layers_may_hide_something(command: Command) -> None:
+    """What no configuration says is in no copy of it. Random numbers are said not to be compared."""
+    (command.directory / "within.py").write_text(WITHIN)
+    done = command("init", "--from", "within:liar")
+    assert done.code == 2
+    assert "some `get_config` is incomplete" in done.err
+    done = command("init", "--from", "within:noisy")
+    assert done.code == 0, done.err
+    assert "but no step of training was compared: a layer draws random numbers" in done.out
+    assert 'python("within:Noise", always = false)' in command.read("noisy.tfdeploy")
+    done = command("init", "--from", "within:always")
+    assert done.code == 2
+    assert "`within:always` has what the language cannot say" in done.err
+    assert "TFD527: `within:Noise` draws random numbers also when the model predicts" in done.err
+    assert "let its `call` take the argument `training`" in done.err
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+def test_what_a_file_leaves_out_is_told(tmp_path: Path, ending: str) -> None:
+    """Keras takes its defaults for it, and a trained optimizer begins anew."""
+    model = trained_with(keras.losses.Huber(0.3))()
+    path = tmp_path / f"huber{ending}"
+    model.save(path)
+    found = read_model(str(path), allow_python=False)
+    left_out = "`delta` of `Huber` is the default: files of Keras leave it out."
+    assert draft(found.model, found.config).training.lost == [left_out]
+    model.fit(np.ones((4, 4)), np.ones((4, 3)), batch_size=2, verbose=0)
+    anew = "The optimizer begins anew, although it has made 2 steps."
+    assert draft(model, compiled_with(model)).training.lost == [anew]
+    model.save(path)
+    found = read_model(str(path), allow_python=False)
+    assert draft(found.model, found.config).training.lost == [left_out, anew]
+
+
+def test_optimizers_and_losses_are_read_from_files(tmp_path: Path) -> None:
+    """Also those that `keras.optimizers.get` and `keras.losses.get` do not know, or take apart."""
+    for loss, optimizer in (
+        (keras.losses.CategoricalGeneralizedCrossEntropy(), keras.optimizers.Lamb(0.01)),
+        ("mse", keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01))),
+    ):
+        model = trained_with(loss)()
+        model.compile(optimizer, loss)
+        model.save(tmp_path / "saved.keras")
+        found = read_model(str(tmp_path / "saved.keras"), allow_python=False)
+        made = convert(found.model, found.config, source="saved", stem="saved", base=tmp_path)
+        assert "optimizer = Lamb(0.01)" in made.text or "optimizer = Adam(0.01)" in made.text
+
+
+def test_what_cannot_be_read_from_a_file_is_said_in_words(tmp_path: Path) -> None:
+    """A function of the user's, of which a file has only the name, and a layer that remembers batches."""
+
+    def bent(x: Any) -> Any:
+        return keras.ops.tanh(x)
+
+    x = keras.Input((3, 2), batch_size=2)
+    keras.Model(x, layers.Dense(2, bent)(x)).save(tmp_path / "bent.keras")
+    found = refusal(read_model, str(tmp_path / "bent.keras"), allow_python=False)
+    assert "the function `bent` is yours, and a file does not say where it is" in found.message
+    keras.Model(x, layers.GRU(2, stateful=True, name="gru")(x)).save(tmp_path / "gru.keras")
+    found = refusal(read_model, str(tmp_path / "gru.keras"), allow_python=False)
+    assert (found.code, found.notes) == (
+        "TFD791",
+        ("`gru` is `stateful`: a spec keeps nothing of a batch for the next one",),
+    )
+
+
 OWN = """\
 import keras
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 from attrs import field, frozen
 
-from compiler.graph.adapters.keras_private import compiled_with
+from compiler.graph.adapters.keras_private import compiled_with, layers_within
 from compiler.graph.user_code import plain_message
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
@@ -19,7 +20,7 @@ from grammar import load
 from tfdeploy.onramp.examples import fitted
 from tfdeploy.onramp.found import Found
 from tfdeploy.onramp.looking import look
-from tfdeploy.onramp.objects import UnwritableModelError
+from tfdeploy.onramp.objects import UnwritableModelError, own_objects
 from tfdeploy.onramp.proof import DifferentError, Proof, prove
 from tfdeploy.onramp.writing import draft, text_of
 from tfdeploy.runtime.records.files import require_new, write_new
@@ -75,8 +76,13 @@ def convert(
         RunError: The language cannot say the model, or what it says differs from it.
     """
     given = compiled_with(model) if config is None else config
+    named = own_objects([*layers_within(model), *keras.tree.flatten(dict(given))])
     try:
-        with tempfile.TemporaryDirectory() as apart, warnings.catch_warnings():
+        with (
+            tempfile.TemporaryDirectory() as apart,
+            warnings.catch_warnings(),
+            keras.saving.custom_object_scope(named),
+        ):
             warnings.simplefilter("ignore")  # of Keras, about the model, which its author has seen
             made = draft(model, given, stem)
             examples = None
@@ -105,8 +111,8 @@ def convert(
         raise RunError(errors.model_differs(path=source, reason=reason)) from fault
     except SpecError as fault:
         first = fault.diagnostics[0]
-        reason = "; ".join((f"{first.code}: {first.message}", *first.notes))
-        raise RunError(errors.model_differs(path=source, reason=reason)) from fault
+        said = (f"{first.code}: {first.message}", *first.notes, *([first.help] if first.help else ()))
+        raise RunError(errors.model_unwritable(path=source, faults=("; ".join(said),))) from fault
 
 
 def from_keras(

@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ class UnwritableModelError(Exception):
         self.faults = dict(faults)
 
 
+def own_objects(made: Iterable[Any]) -> dict[str, Any]:
+    """Return the classes and functions of the user's that objects are of or hold, as Keras names them."""
+    held = [value for each in made for value in (each, *getattr(each, "__dict__", {}).values())]
+    kinds = {each if inspect.isfunction(each) else type(each) for each in held if callable(each)}
+    own = (each for each in kinds if each.__module__.partition(".")[0] not in {"builtins", "keras"})
+    return {keras.saving.get_registered_name(each): each for each in own}
+
+
 def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     """Return the call that makes an object of Keras, or of a class that can be imported.
 
@@ -73,7 +81,7 @@ def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     name = _public_name(kind, category)
     signature = signatures.find(category, name)
     if signature is None:
-        return _own(made, config, category)
+        return _own(made, config, category, besides)
     names = [each.name for each in signature.arguments if each.name not in {"name", *besides}]
     given = {each: _policy_by_name(config[each]) for each in names if each in config}
     needed = frozenset(each.name for each in signature.arguments if each.required)
@@ -337,7 +345,7 @@ def _category_of(made: Any) -> signatures.Category:
     return found
 
 
-def _own(made: Any, config: Mapping[str, Any], category: str) -> ir.Call:
+def _own(made: Any, config: Mapping[str, Any], category: str, besides: tuple[str, ...]) -> ir.Call:
     """Return the call of a class of the user's, which is imported again by its module and name."""
     kind = type(made)
     if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
@@ -347,13 +355,15 @@ def _own(made: Any, config: Mapping[str, Any], category: str) -> ir.Call:
     public = any(_public_name(kind, category) for category in _CLASSES)
     if public or (kind.__module__.startswith("keras.") and not issubclass(kind, keras.Layer)):
         raise UnwritableError(f"the language has no {category} `{kind.__name__}`")
-    left_out = {"name", "trainable", "dtype", "build_config"}
+    left_out = {"name", "trainable", "dtype", "build_config", *besides}
     for each in inspect.signature(kind).parameters.values():
         if each.name in {*left_out, *config} or each.kind in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
             continue
         if repr(getattr(made, each.name, each.empty)) != repr(each.default) or each.default is each.empty:
             raise UnwritableError(f"its `get_config` does not say what `{each.name}` is")
-    given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}
+    usual = {"activity_regularizer": None, "autocast": True}.items()  # of layers without `__init__`
+    said = [each for each in config.items() if each[0] not in left_out and each not in usual]
+    given = {key: _own_value(key, each) for key, each in said}
     if category == "layer" and not made.trainable:
         given["trainable"] = False
     if category == "layer" and made.dtype_policy.name != _ambient()[0]:
@@ -372,7 +382,9 @@ def module_of(made: Any) -> str:
 def _own_value(name: str, value: Any) -> ir.Value:
     if isinstance(value, dict):
         raise UnwritableError(f"its argument `{name}` is an object of Python")
-    return tuple(_own_value(name, each) for each in value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(_own_value(name, each) for each in value)
+    return short_number(value) if isinstance(value, float) else value
 
 
 def is_automatic(name: str, class_name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from attrs import evolve, frozen
 from compiler.graph.adapters.keras_private import decaying_without, functional_of, layers_within, maker_of
 from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.weight_files import read_weights
+from compiler.graph.tower.network.keras_scope import draw_nothing
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from compiler.graph.tower.network.precision import WIDE, keras_settings
 from compiler.graph.tower.traces import Traces
@@ -28,7 +30,7 @@ from tfdeploy.onramp.objects import STATES, state_of
 from tfdeploy.onramp.training import by_output, objects_of
 from tfdeploy.onramp.writing import Draft
 from tfdeploy.runtime.verify.compare import Differences, Trajectory, compare, shifted, spread
-from tfdeploy.runtime.verify.examples import ARGUMENTS, AUGMENTATIONS, RATES, make_examples
+from tfdeploy.runtime.verify.examples import AUGMENTATIONS, make_examples
 from tfdeploy.runtime.verify.session import ROUNDING, TOLERANCES
 from tfdeploy.runtime.verify.trial import FedGraph, Trial, TrialSetup
 
@@ -104,22 +106,17 @@ def prove(
         arrays |= {each: np.abs(arrays[each]) for each in inputs if arrays[each].dtype.kind in "fV"}
         steps = _KerasSteps.of(model, config, made, plain, compiled, arrays)
         expected = steps.outputs(values)
+    _require_same(expected, steps.given_by_model(), tolerance)
     setup = evolve(setup, arrays=arrays, start=values)
     with Trial(setup, trained, graph=FedGraph(compiled)) as trial:
         outputs = _outputs_differ(trial, setup, expected)
-        try:
-            ours, theirs = _stepped(trial, values), steps.trained(values)
-            step = compare(ours, theirs, list(values))
-        except (RunError, tf.errors.OpError) as fault:
-            if steps.trains(values):
-                raise
-            _require_outputs(outputs, tolerance)
-            reason = fault.diagnostic.message if isinstance(fault, RunError) else plain_message(fault)
-            return Proof(outputs, None, len(values), untried=reason)
-    if not np.isfinite(theirs.losses[0]):
+        draws = setup.traces.of(compiled.plan, SEED).templates[BATCH].seed is not None
+        stepped = _stepped_by_both(trial, steps, values, draws=draws)
+    if isinstance(stepped, str):
         _require_outputs(outputs, tolerance)
-        reason = f"the model's own loss is {theirs.losses[0]} for made-up examples"
-        return Proof(outputs, None, len(values), untried=reason)
+        return Proof(outputs, None, len(values), untried=stepped)
+    ours, theirs = stepped
+    step = compare(ours, theirs, list(values))
     precision, rounded = spec.update.precision, 0.0
     if not max(outputs, step.largest) <= tolerance:
         # Batch normalization of few numbers, units at their kink, and a softmax of numbers of the size of a
@@ -134,6 +131,12 @@ def prove(
     if not step.largest <= tolerance:  # which NaN is not
         raise DifferentError(f"after a step of training, `{step.worst}` differs by {step.largest:.1e}")
     return Proof(outputs, step, len(values), rounded)
+
+
+def _require_same(copied: list[Any], given: list[Any], tolerance: float) -> None:
+    if given and _finite(copied) and not _largest(copied, given) <= tolerance:
+        reason = "a copy that Keras makes of it gives something else, so that some `get_config` is incomplete"
+        raise DifferentError(reason)
 
 
 def _require_outputs(outputs: float, tolerance: float) -> None:
@@ -169,6 +172,24 @@ def _exact(
         return outputs, compare(ours, steps.trained(setup.start), list(setup.start))
     except (SpecError, RunError, TypeError, ValueError, tf.errors.OpError):
         return None
+
+
+def _stepped_by_both(
+    trial: Trial, steps: _KerasSteps, values: Mapping[str, Any], *, draws: bool
+) -> tuple[Trajectory, Trajectory] | str:
+    """Return a step of the spec and one of the model, or why these cannot be compared."""
+    if draws:
+        return "a layer draws random numbers, which nothing can switch off"
+    try:
+        ours, theirs = _stepped(trial, values), steps.trained(values)
+    except (RunError, tf.errors.OpError) as fault:
+        if steps.trains(values):
+            raise
+        reason = fault.diagnostic.message if isinstance(fault, RunError) else plain_message(fault)
+        return f"TensorFlow cannot do one here: {reason}"
+    if not np.isfinite(theirs.losses[0]):
+        return f"the model's own loss is {theirs.losses[0]} for made-up examples"
+    return ours, theirs
 
 
 def _stepped(trial: Trial, values: Mapping[str, Any]) -> Trajectory:
@@ -329,6 +350,7 @@ def _outside(tensor: Any, scope: Any) -> tuple[Any, Any]:
 class _KerasSteps:
     """Calls a copy of the model without random numbers, and trains it for a step, as Keras does."""
 
+    model: Any
     around: Any  # the copy, which takes and gives lists
     variables: dict[str, Any]
     compiled: Any
@@ -358,6 +380,7 @@ class _KerasSteps:
 
         with keras_settings(precision):
             copy = keras.models.clone_model(uncompiled, clone_function=plain_layer, recursive=True)
+        draw_nothing(copy)
         given = functional_of(copy)
         around = keras.Model(given.inputs if len(given.inputs) > 1 else given.inputs[0], given.outputs)
         fed = [arrays[each] for each in made.body.inputs.values()]
@@ -374,6 +397,7 @@ class _KerasSteps:
         labels = [None if each is None else next(targets) for each in wanted]
         trained_by = {"loss": losses, "loss_weights": weights, "optimizer": config.get("optimizer")}
         return cls(
+            model,
             around,
             _variables(plain, graph, copy),
             compiled,
@@ -390,6 +414,15 @@ class _KerasSteps:
         """Return the outputs for some values of the weights."""
         self._start(values)
         return [np.asarray(each) for each in keras.tree.flatten(self.around(self.fed, training=False))]
+
+    def given_by_model(self) -> list[Any]:
+        """Return the outputs of the model itself; nothing if all of its layers are of Keras, or one crops."""
+        kinds = {type(each) for each in layers_within(self.model)}
+        if keras.layers.RandomCrop in kinds or all(each.__module__.startswith("keras.") for each in kinds):
+            return []
+        inner = functional_of(self.model)
+        plain = keras.Model(inner.inputs if len(inner.inputs) > 1 else inner.inputs[0], inner.outputs)
+        return [np.asarray(each) for each in keras.tree.flatten(plain(self.fed, training=False))]
 
     def trains(self, values: Mapping[str, Any]) -> bool:
         """Whether TensorFlow can train the model on this machine."""
@@ -439,6 +472,9 @@ def _without_randomness(layer: Any, precisions: Mapping[str, str]) -> Any:
     state = state_of(layer) if kind in STATES else {}
     other, config = _plainly(kind, {**layer.get_config(), **state}, precisions)
     made = type(layer) if other == kind else getattr(keras.layers, other)
+    taken = inspect.signature(made).parameters
+    if inspect.Parameter.VAR_KEYWORD not in {each.kind for each in taken.values()}:  # without `get_config`
+        config = {key: each for key, each in config.items() if key in taken}
     return made.from_config(config)
 
 
@@ -448,8 +484,7 @@ def _plainly(kind: str, config: Any, precisions: Mapping[str, str]) -> tuple[str
         return "CenterCrop", {each: config[each] for each in ("name", "height", "width", "data_format")}
     if kind.startswith("Random") or kind in AUGMENTATIONS:
         return "Identity", {"name": config["name"]}
-    zeros = (*ARGUMENTS, "rate", "stddev") if kind in RATES else ARGUMENTS
-    return kind, {key: 0.0 if key in zeros else _changed(each, precisions) for key, each in config.items()}
+    return kind, {key: _changed(each, precisions) for key, each in config.items()}
 
 
 def _changed(described: Any, precisions: Mapping[str, str]) -> Any:

@@ -18,7 +18,7 @@ import keras
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import compiled_with
-from compiler.graph.storage.weight_files import INSIDE, StrangeFileError, contents
+from compiler.graph.storage.weight_files import INSIDE, Stored, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.user_code import load_function, plain_message, without_exit
@@ -26,7 +26,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
 from dsl.files.regular import open_regular, system_reason
 from dsl.schema import signatures
-from tfdeploy.onramp.training import objects_of
+from tfdeploy.onramp.training import STEPS, objects_of
 
 LARGEST = 1 << 26
 """The most bytes that the description of a model may have."""
@@ -122,6 +122,7 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
                 "loss": keras.losses.get,
                 "metrics": keras.metrics.get,
                 "weighted_metrics": keras.metrics.get,
+                "optimizer": keras.optimizers.get,
             }
             training |= {key: objects_of(training.get(key), get) for key, get in getters.items()}
     except (RunError, MemoryError):
@@ -133,9 +134,13 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
 
 def _reason(fault: Exception) -> str:
     """Return why Keras does not read a file: of several layers, the first with its reason."""
-    several, _, example = str(fault).partition("Example error message for object ")
+    said = str(fault)
+    own = re.search(r"Could not locate function '([^']+)'", said)
+    if own is not None:
+        return f"the function `{own[1]}` is yours, and a file does not say where it is: give `module:name`"
+    several, _, example = said.partition("Example error message for object ")
     if not several or not example:
-        return plain_message(fault)[:300]
+        return plain_message(Exception(said.rpartition("Exception encountered: ")[2]))[:300]
     layer, _, reason = example.partition(" Target variable:")[0].partition(":\n\n")
     name = re.search(r"name=([^,]+)", layer)
     return f"`{name[1] if name else layer}`: {plain_message(Exception(reason))[:300]}"
@@ -183,9 +188,18 @@ def _of_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
         described = _described(archive.read("config.json"))
         inside = io.BytesIO(archive.read(INSIDE))
     with h5py.File(inside, "r") as store:
-        shapes = [each.shape for each in contents(store).arrays.values()]
+        arrays = contents(store).arrays
+        steps = _steps(arrays)
     training = described.pop("compile_config", None)
-    return described, training if isinstance(training, dict) else {}, shapes
+    training = {**training, STEPS: steps} if isinstance(training, dict) else {}
+    return described, training, [each.shape for each in arrays.values()]
+
+
+def _steps(arrays: Mapping[str, Stored]) -> int:
+    """Return how many steps the optimizer in an open file has made."""
+    ends = "vars/0", "/iteration"  # in the newer format and in the older one
+    counts = (each for path, each in arrays.items() if path.startswith("optimizer") and path.endswith(ends))
+    return max((int(each.read()) for each in counts if not each.shape and each.kind in "iu"), default=0)
 
 
 def _of_hdf5(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
@@ -193,13 +207,15 @@ def _of_hdf5(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     with open_regular(path) as file, h5py.File(file, "r") as store:
         if "model_config" not in store.attrs:
             raise StrangeFileError("it has weights, but no model")
-        shapes = [each.shape for each in contents(store).arrays.values()]
+        arrays = contents(store).arrays
+        shapes, steps = [each.shape for each in arrays.values()], _steps(arrays)
         described = _described(store.attrs["model_config"])
         text = store.attrs.get("training_config")
     training: Any = _json(text) if text else {}
     if not isinstance(training, dict):
         return described, {}, shapes
-    return described, {**training, "optimizer": training.get("optimizer_config")}, shapes
+    optimizer = training.get("optimizer_config")
+    return described, {**training, "optimizer": optimizer, STEPS: steps}, shapes
 
 
 def _foreign(found: Any, path: Path) -> Iterator[tuple[str, tuple[str, str]]]:  # noqa: C901 one case for each kind
@@ -213,6 +229,9 @@ def _foreign(found: Any, path: Path) -> Iterator[tuple[str, tuple[str, str]]]:  
             continue
         pending += each.values()
         name, module = each.get("class_name"), each.get("module")
+        if each.get("stateful") is True:
+            fault = f"`{each.get('name')}` is `stateful`: a spec keeps nothing of a batch for the next one"
+            raise RunError(errors.model_unwritable(path=str(path), faults=(fault,)))
         if name is None:
             continue
         if not isinstance(name, str) or not isinstance(module, str | None):

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import keras
+import numpy as np
 from attrs import define, evolve, field
 
-from compiler.graph.adapters.keras_private import decaying_without, functional_of, names_of_outputs
+from compiler.graph.adapters.keras_private import (
+    configuration_of,
+    decaying_without,
+    functional_of,
+    names_of_outputs,
+)
 from dsl import ir
 from dsl.schema import signatures
 from dsl.schema.signatures import takes_class_numbers
@@ -25,6 +32,8 @@ _ELSEWHERE = (
     "loss_scale_factor",
     "gradient_accumulation_steps",
 )
+STEPS = "steps"
+"""The key under which what `compile` was given has the steps of the optimizer, if it comes from a file."""
 EXCLUDED = "exclude_from_weight_decay"
 _BY_LABELS = {"metric": ("accuracy", "acc"), "loss": ("crossentropy", "ce")}
 """What stands for one of several classes, by the labels that `fit` is given, in letters of any case."""
@@ -77,6 +86,7 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
             continue
         with _noted(faults, f"loss{of_output}"):
             call = _called(losses[at], "loss")
+            found.lost += _unsaid(losses[at], tensor, config)
             label = free_name("label" if len(names) == 1 else f"{name}_label", taken)
             numbers = takes_class_numbers(call.name)
             shape = tuple(tensor.shape[1:-1] if numbers else tensor.shape[1:])
@@ -89,6 +99,7 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
             for metric, plain in [(each, plain) for given, plain in metrics for each in given[at] or ()]:
                 with _noted(faults, f"metric {_name(metric)}{of_output}"):
                     named, made = _metric(metric, tensor, call.name)
+                    found.lost += _unsaid(metric, tensor, config)
                     prefix = "" if len(names) == 1 else f"{name}_"
                     twice = not plain and f"{prefix}{named}" in known
                     named = free_name(f"{prefix}{'weighted_' if twice else ''}{named}", known)
@@ -98,12 +109,23 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
                             f"`{named}` counts all examples alike: name their weights, {_THIRD}"
                         )
     optimizer = config.get("optimizer")
+    steps = config.get(STEPS) or int(np.asarray(getattr(getattr(model, "optimizer", None), "iterations", 0)))
+    if optimizer is not None and steps:
+        found.lost.append(f"The optimizer begins anew, although it has made {steps:,} steps.")
     if optimizer is not None:
         with _noted(faults, "optimizer"):
             found.update = dict(_update(keras.optimizers.get(optimizer), model, found))
     if faults:
         raise UnwritableModelError(faults)
     return found
+
+
+def _unsaid(made: Any, output: Any, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a file leaves out of a loss or a metric, of which Keras then takes its default."""
+    if STEPS in config and isinstance(made, keras.Loss | keras.Metric):
+        for each in configuration_of(made).keys() - made.get_config().keys() - {"fn"}:
+            if each != "axis" or len(output.shape) > 2:  # noqa: PLR2004 else the last axis is the only one
+                yield f"`{each}` of `{type(made).__name__}` is the default: files of Keras leave it out."
 
 
 _THIRD = "`[label, prediction, weight] -> ...`."
@@ -119,7 +141,7 @@ def _noted(faults: dict[str, str], what: str) -> Iterator[None]:
 
 
 def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
-    """Return losses or metrics as objects, in the lists and dictionaries in which they are.
+    """Return losses, metrics or an optimizer as objects, in the lists and dictionaries in which they are.
 
     Args:
         given: One, or a list or a dictionary of them, as Keras serializes them; names stay names.
@@ -128,9 +150,11 @@ def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
         return [objects_of(each, get) for each in given]
     if isinstance(given, dict) and "class_name" not in given:
         return {key: objects_of(each, get) for key, each in given.items()}
-    if isinstance(given, dict) and given["class_name"] == "function":  # which `get` takes for a class
-        return keras.saving.deserialize_keras_object(given)
-    return get(given) if isinstance(given, dict) else given
+    if not isinstance(given, dict):
+        return given
+    described = deepcopy(given)  # of which Keras takes parts out
+    # `get` takes a function for a class, and knows neither all of Keras's classes nor the user's.
+    return (keras.saving.deserialize_keras_object if "module" in described else get)(described)
 
 
 def by_output(given: Any, model: Any, *, lists: bool = False) -> list[Any]:

@@ -149,7 +149,9 @@ def functional_of(model: Any) -> Any:
 
 def compiled_with(model: Any) -> dict[str, Any]:
     """Return what `compile` of a model was given, by the names of its arguments."""
-    return dict(model._compile_config.config) if model.compiled else {}
+    if not model.compiled:
+        return {}
+    return {"optimizer": model.optimizer, **model._compile_config.config}  # which lacks it in saved models
 
 
 def names_of_outputs(model: Any) -> list[str]:

@@ -30,7 +30,7 @@ from compiler.graph.adapters.keras_private import (
 )
 from compiler.graph.fragments import ancestors
 from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
-from compiler.graph.tower.network.keras_scope import NamingGraph, own_names, stateless
+from compiler.graph.tower.network.keras_scope import NamingGraph, draw_nothing, own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, flattened, make, metric_for
 from compiler.graph.tower.network.normalization import Exchanges, SyncPolicy
@@ -298,6 +298,8 @@ class _Trace:
             renew_constants(layer)
             keep_tables(layer)
             widen_penalties(layer)
+            if not self.model.draws:
+                draw_nothing(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within:
                 effects = len(self.graph.effects)

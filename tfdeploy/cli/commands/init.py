@@ -240,15 +240,15 @@ def _from_keras(
         wide = f", in float64, because rounding makes it {proof.rounded:.1e} else" if proof.rounded else ""
         say(f"and that of a weight after a step of training {proof.step.largest:.1e}{wide}.")
     else:
-        say(f"but no step of training was compared, because TensorFlow cannot do one here: {proof.untried}.")
-    _say_next(target)
+        say(f"but no step of training was compared: {proof.untried}.")
+    _say_next(target, code="python(" in made.text)
     return 0
 
 
-def _say_next(target: Path) -> None:
+def _say_next(target: Path, *, code: bool = False) -> None:
     say("What to do with it:")
     for verb in ("check", "plan", "compile-and-run"):
-        say(f"  tfdeploy {verb} {_argument(target)}")
+        say(f"  tfdeploy {verb} {_argument(target)}{' --allow-python' if code else ''}")
 
 
 def _argument(path: Path) -> str:

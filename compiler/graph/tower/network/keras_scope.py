@@ -14,6 +14,7 @@ from compiler.graph.adapters.keras_private import (
     NAMES_GIVEN,
     OPEN_SCOPES,
     UNCREATED_VARIABLES,
+    flattened_layers,
     get_global_attribute,
     set_global_attribute,
 )
@@ -59,6 +60,16 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+_RATES = ("rate", "stddev", "dropout", "recurrent_dropout")
+
+
+def draw_nothing(layer: keras.Layer) -> None:
+    """Let the layers of Keras in a layer, itself among them, drop nothing and add no noise from now on."""
+    for each in flattened_layers(layer):
+        for name in vars(each).keys() & _RATES if type(each).__module__.startswith("keras.") else ():
+            setattr(each, name, 0.0)
 
 
 # --- names of ops -----------------------------------------------------------------------------------------

@@ -164,8 +164,9 @@ def test_who_ends_because_of_a_task_tells_the_others(tasks: Tasks) -> None:
     told, other = (watch(tasks, Task("worker", gone))[0] for gone in (1, 0))
     for each in (told, other):
         each.membership = evolve(each.membership, task=PS)
-    assert len(other.missing()) == 1
-    found = refusal(told.missing)
+    other.timeout = 0.0
+    assert refusal(lambda: other.require("to begin")).code == "TFD763"
+    found = refusal(lambda: told.require("to begin"))
     assert found.message == f"`worker:1` at {tasks.address(2)} runs another spec than this process"
     assert found.notes == ("`worker:1` has `batch = 16` where `ps:0` has `batch = 8`",)
 

@@ -142,8 +142,6 @@ class TaskMonitor(HealthMonitor):
         with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
             found = list(pool.map(lambda each: self._look(each, patience), self.needed))
         self.absent = tuple(each for each in found if each is not None)
-        if self.absent:
-            self._raise_if_told()
         return self.absent
 
     def _look(self, task: Task, patience: float) -> MissingTask | None:
@@ -287,6 +285,7 @@ class TaskMonitor(HealthMonitor):
         """
         self._last_well = time.monotonic()
         while found := self.missing():
+            self._raise_if_told()
             self._raise_if_too_long(found, why)
             if _longest(found) >= SAY_AFTER and self._is_news(found):
                 self._report_missing(found, why)

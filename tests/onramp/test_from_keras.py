@@ -18,7 +18,7 @@ import grammar
 from compiler.graph.adapters.keras_private import compiled_with, flattened_layers
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network.keras_scope import stateless
-from compiler.graph.tower.network.precision import WIDE
+from compiler.graph.tower.network.precision import WIDE, keras_settings
 from dsl.diagnostics import RunError
 from dsl.errors.running import step_failed
 from tests.cli.conftest import Command
@@ -936,14 +936,18 @@ def test_steps_of_adam_that_are_rounding_in_float64_too_do_not_count(tmp_path: P
     assert made.largest <= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("policy", "bias", "momentum"), [("float32", 1e5, "0.9901"), ("mixed_float16", 1e3, "0.990005")]
+)
 def test_a_fault_is_told_from_rounding_that_a_model_magnifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, policy: str, bias: float, momentum: str
 ) -> None:
     """In float64, in which a right spec differs little, and one with another momentum does not pass."""
     image = keras.Input((2, 2, 3), name="image")
-    x = layers.Conv2D(4, 1, bias_initializer=keras.initializers.Constant(1e5))(image)
-    x = layers.Flatten()(layers.ReLU()(layers.BatchNormalization()(x)))  # digits that the bias has taken
-    model = keras.Model(image, layers.Dense(2, name="y")(x), name="steep")
+    with keras_settings(policy):
+        x = layers.Conv2D(4, 1, bias_initializer=keras.initializers.Constant(bias))(image)
+        x = layers.Flatten()(layers.ReLU()(layers.BatchNormalization()(x)))  # digits that the bias has taken
+        model = keras.Model(image, layers.Dense(2, name="y")(x), name="steep")
     model.compile("sgd", "mse")
     proof = convert(model, source="model", stem="model", base=tmp_path).proof
     assert proof.rounded > 1e-4
@@ -951,7 +955,7 @@ def test_a_fault_is_told_from_rounding_that_a_model_magnifies(
 
     def changed(*args: object, **more: object) -> str:
         text = text_of(*args, **more)  # type: ignore[arg-type]
-        return text.replace("BatchNormalization()", "BatchNormalization(momentum = 0.9901)")
+        return text.replace("BatchNormalization()", f"BatchNormalization(momentum = {momentum})")
 
     monkeypatch.setattr("tfdeploy.onramp.convert.text_of", changed)
     with pytest.raises(RunError, match="TFD791") as caught:

@@ -238,7 +238,7 @@ def _grouped(dataset: Any, size: int, *, ragged: bool, drop_remainder: bool = Fa
     return batch(size, drop_remainder=drop_remainder)
 
 
-PLACE = 24
+BYTES_OF_A_PLACE = 24
 """The bytes that TensorFlow takes at once for each example that the buffer of a shuffle may hold."""
 
 
@@ -303,7 +303,7 @@ class Passes:
             SpecError: If it is not known how many there are, and there may not be as much memory.
         """
         there = self._size_after(self.steps[: self.steps.index(shuffle)])
-        if there is None and shuffle.buffer * PLACE > memory_limit() // 2:
+        if there is None and shuffle.buffer * BYTES_OF_A_PLACE > memory_limit() // 2:
             reason = "nobody knows how many examples there are, and there is no memory for the whole buffer"
             raise shuffle.refuse(reason, "take a smaller buffer")
         return shuffle.buffer if there is None else min(shuffle.buffer, max(there, 1))
